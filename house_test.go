@@ -20,16 +20,19 @@ const module = "plinth.dev/plinth"
 // floors lists every package of the house. A package imports only from floors
 // below its own.
 var floors = map[string]int{
-	"cmd/cloud-controller-manager": 6,
-	"cmd/plinth":                   6,
-	"cmd/node-agent":               5,
+	"cmd/cloud-controller-manager": 7,
+	"cmd/plinth":                   7,
+	"cmd/node-agent":               7,
 	"provider":                     5,
 	"provider/survey":              5,
 	"diagnose":                     4,
 	"doctor/machine/probe":         4,
 	"provider/admission":           4,
 	"provider/installation":        4,
-	"provider/agent":               4,
+	"provider/agent":               6,
+	"provider/agent/agenttest":     5,
+	"provider/agent/plan":          4,
+	"provider/agent/latest":        0,
 	"provider/vip":                 4,
 	"provider/node":                4,
 	"provider/cluster":             4,
@@ -83,6 +86,7 @@ var pure = map[string][]string{
 	"lb/advertise":           {},
 	"routing":                {},
 	"preview":                {},
+	"provider/agent/plan":    {"go4.org/netipx", "k8s.io/api/core/v1"},
 	"diagnose":               {},
 	"doctor":                 {"sigs.k8s.io/yaml", "k8s.io/api/apps/v1", "k8s.io/api/coordination/v1", "k8s.io/api/core/v1", "k8s.io/api/networking/v1", "k8s.io/apimachinery/pkg/apis/meta/v1"},
 	"doctor/machine":         {"sigs.k8s.io/yaml"},
@@ -93,7 +97,7 @@ var pure = map[string][]string{
 }
 
 // forTests lists the rooms that tests alone import.
-var forTests = []string{"golden", "inventory/inventorytest", "wait"}
+var forTests = []string{"golden", "inventory/inventorytest", "provider/agent/agenttest", "wait"}
 
 // impure are the parts of the standard library through which a pure package
 // would reach a disk, a network or another process.
@@ -105,7 +109,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
+		"provider", "provider/admission", "provider/agent", "provider/agent/plan", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -18,6 +18,7 @@ import (
 	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/lb/mesh"
 	"plinth.dev/plinth/lb/onlink"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -88,23 +89,23 @@ type Agent struct {
 	// Used by the goroutine of Run alone.
 	saver         *saver
 	schedule      schedule
-	inputs        inputs // in force
-	restored      *inputs
+	inputs        plan.Inputs // in force
+	restored      *plan.Inputs
 	patience      time.Duration // with what comes up after a boot
 	comesUp       time.Time     // until then the API server is waited for; zero: the machine has not just booted
 	live          bool          // the API server has told all
 	unlisted      bool          // the inventory has no machine for this Node any more
 	restarting    bool
 	planned       bool // at least once
-	drain         drain
-	phase         phase
-	last          plan
+	drain         plan.Drain
+	phase         plan.Phase
+	last          plan.Plan
 	reached       kernel.State
 	router        routing.Planner
 	announcer     advertise.Planner
 	answers       answers
 	lastBasis     basis               // that last was made from
-	lastRoutesKey planKey             // that last.Routing was made from
+	lastRoutesKey plan.Key            // that last.Routing was made from
 	down          map[netip.Addr]bool // routers that others stand in for
 	inherited     map[netip.Addr]bool // of these, as the process before this one left them
 	downChanged   bool                // since the last plan of routes
@@ -128,7 +129,7 @@ type Agent struct {
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}, findGateways: kernel.GatewaysOn, gateways: map[netip.Prefix][]netip.Addr{}}
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: plan.Drain{Time: o.DrainTime}, findGateways: kernel.GatewaysOn, gateways: map[netip.Prefix][]netip.Addr{}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
@@ -227,7 +228,7 @@ func (a *Agent) restore() {
 func (a *Agent) follow(before past) {
 	a.restarting = before.follows
 	if before.drained != nil {
-		a.drain.resume(time.Now(), *before.drained)
+		a.drain.Resume(time.Now(), *before.drained)
 	}
 	a.down, a.inherited = map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	if before.counts {
@@ -265,7 +266,7 @@ func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 			a.signOfLife()
 			a.checkSettings()
 		case <-a.drains:
-			a.drain.asked = true
+			a.drain.Asked = true
 		case <-a.dirty:
 		case <-a.o.Speaker.Changed():
 			a.reported = time.Time{}
@@ -302,7 +303,7 @@ func (a *Agent) signOfLife() {
 
 // lastSigns are what the process after this one should know besides its inputs.
 func (a *Agent) lastSigns() signs {
-	s := signs{drained: a.drain.lasted(time.Now()), lost: a.down}
+	s := signs{drained: a.drain.Lasted(time.Now()), lost: a.down}
 	if a.links != nil {
 		s.claims = a.links.claims()
 	}
@@ -314,7 +315,7 @@ func (a *Agent) checkSettings() {
 	if !a.planned {
 		return // it may wait for its inventory still
 	}
-	m, err := a.inputs.machine()
+	m, err := a.inputs.Machine()
 	if err != nil {
 		return
 	}
@@ -336,9 +337,3 @@ func (a *Agent) checkSettings() {
 
 // refusalsTold bounds how many lines one plan can add to the log; /status has them all.
 const refusalsTold = 10
-
-// planKey tells apart what something was planned from: the same key, the same plan.
-type planKey struct {
-	version
-	stage
-}

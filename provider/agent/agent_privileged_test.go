@@ -26,6 +26,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 func TestMachineAnnouncesRoutesAndAcknowledges(t *testing.T) {
@@ -54,7 +55,7 @@ func TestMachineAnnouncesRoutesAndAcknowledges(t *testing.T) {
 
 // conditionsWritten are those that say another thing than the one before. A heartbeat, whose first one comes at a random time,
 // says the same.
-func conditionsWritten(t *testing.T, client *fake.Clientset) (all []condition) {
+func conditionsWritten(t *testing.T, client *fake.Clientset) (all []plan.Condition) {
 	t.Helper()
 	for _, action := range client.Actions() {
 		patch, ok := action.(clienttesting.PatchAction)
@@ -66,7 +67,7 @@ func conditionsWritten(t *testing.T, client *fake.Clientset) (all []condition) {
 			t.Fatal(err)
 		}
 		for _, c := range body.Status.Conditions {
-			if one := (condition{c.Status, c.Reason, c.Message}); len(all) == 0 || all[len(all)-1] != one {
+			if one := (plan.Condition{Ready: c.Status, Reason: c.Reason, Message: c.Message}); len(all) == 0 || all[len(all)-1] != one {
 				all = append(all, one)
 			}
 		}

@@ -17,6 +17,8 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/wait"
 )
@@ -158,15 +160,15 @@ func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
 	a := &Agent{sources: s, schedule: schedule{timer: time.NewTimer(time.Hour)}}
 	over := func(pods string, at time.Time) bool {
 		a.answer("", at)
-		m, err := a.inputs.machine()
+		m, err := a.inputs.Machine()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(routing.Plan(routingView(a.inputs, m, inventory.ModeNone, nil)).Routes, func(r routing.Route) bool {
+		return slices.ContainsFunc(routing.Plan(plan.RoutingView(a.inputs, m, inventory.ModeNone, nil)).Routes, func(r routing.Route) bool {
 			return r.Kind == routing.UnreachableForwarded && r.Dst.Overlaps(netip.MustParsePrefix(pods))
 		})
 	}
-	a.inputs = until(t, s, "all is known", func(inputs) bool { return true })
+	a.inputs = until(t, s, "all is known", func(plan.Inputs) bool { return true })
 	if begin := time.Now(); !over("203.0.113.0/25", begin) || over("198.51.100.0/24", begin) {
 		t.Error("the pools of the first inventory are not answered for, or others are")
 	}
@@ -174,7 +176,7 @@ func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
 	edited := oneRack(t, inventory.ModeNone)
 	edited.Pools = append(edited.Pools, pooled("198.51.100.0/24").Pools...)
 	s.accept(t.Context(), source.Followed{Inventory: edited}, nil)
-	a.inputs = until(t, s, "the edit is known", func(in inputs) bool { return in.Inventory == edited })
+	a.inputs = until(t, s, "the edit is known", func(in plan.Inputs) bool { return in.Inventory == edited })
 	edit := time.Now()
 	if over("198.51.100.0/24", edit) || over("198.51.100.0/24", edit.Add(answersAfter-time.Second)) || !over("203.0.113.0/25", edit) {
 		t.Error("what the pools begin to have is answered for before labels have come, or what they had is not")
@@ -183,7 +185,7 @@ func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().Update(t.Context(), stranger, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a.inputs = until(t, s, "the label is known", func(in inputs) bool { return len(in.Taken) > 0 })
+	a.inputs = until(t, s, "the label is known", func(in plan.Inputs) bool { return len(in.Taken) > 0 })
 	label := time.Now()
 	if over("198.51.100.128/28", label) || over("198.51.100.128/28", label.Add(answersAfter-time.Second)) {
 		t.Error("it is answered for while labels come still")
@@ -201,8 +203,8 @@ func inPool(name, cidr, address string) *corev1.Node {
 }
 
 // takes reports whether the inputs know these, and no others, of Nodes in pools.
-func takes(want ...string) func(inputs) bool {
-	return func(in inputs) bool {
+func takes(want ...string) func(plan.Inputs) bool {
+	return func(in plan.Inputs) bool {
 		var got []string
 		for _, p := range in.Taken {
 			got = append(got, p.String())
@@ -216,12 +218,12 @@ func TestNodesInPoolsAreKnownInEveryMode(t *testing.T) {
 	for _, mode := range []inventory.Mode{inventory.ModeNone, inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
 		s, client := followed(t, mode, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
 		in := until(t, s, "the Node in a pool is known", takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32"))
-		m, err := in.machine()
+		m, err := in.Machine()
 		if err != nil {
 			t.Fatal(err)
 		}
 		overPods := netip.MustParsePrefix("203.0.113.16/28")
-		for _, r := range routing.Plan(routingView(in, m, mode, nil)).Routes {
+		for _, r := range routing.Plan(plan.RoutingView(in, m, mode, nil)).Routes {
 			if r.Kind == routing.UnreachableForwarded && r.Dst.Overlaps(overPods) {
 				t.Errorf("%s: %v is over the pods of a Node", mode, r)
 			}
@@ -242,7 +244,7 @@ func TestNodesInPoolsAreKnownInEveryMode(t *testing.T) {
 }
 
 // takenIn is what Nodes will have of pools after so long a time.
-func takenIn(s *sources, after time.Duration) (in inputs) {
+func takenIn(s *sources, after time.Duration) (in plan.Inputs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in.Taken = s.takenNow(time.Now().Add(after))
@@ -250,8 +252,8 @@ func takenIn(s *sources, after time.Duration) (in inputs) {
 }
 
 // bears is how many Nodes bear the label, as the sources know.
-func bears(s *sources, n int) func(inputs) bool {
-	return func(inputs) bool {
+func bears(s *sources, n int) func(plan.Inputs) bool {
+	return func(plan.Inputs) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.inPools.items) == n
@@ -282,14 +284,14 @@ func TestWhatANodeHadOfAPoolCountsForAWhile(t *testing.T) {
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, "the own Node is gone", func(inputs) bool { return !s.isSure(time.Now()) })
+	until(t, s, "the own Node is gone", func(plan.Inputs) bool { return !s.isSure(time.Now()) })
 	if in := takenIn(s, time.Hour); !all(in) {
 		t.Errorf("while this machine's own Node is missing there is left %v", in.Taken)
 	}
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), rackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, "the own Node is back", func(inputs) bool { return s.isSure(time.Now().Add(2 * graceAfterDoubt)) })
+	until(t, s, "the own Node is back", func(plan.Inputs) bool { return s.isSure(time.Now().Add(2 * graceAfterDoubt)) })
 	for _, after := range []time.Duration{graceAfterDoubt / 2, time.Hour} { // the hour is when the doubt is seen to be over
 		if in := takenIn(s, after); !all(in) {
 			t.Errorf("while those of others may come back there is left %v", in.Taken)
@@ -377,7 +379,7 @@ func TestNothingIsForgottenWhileTheInventoryCannotBeRead(t *testing.T) {
 func TestAPassIsMadeOnceWhatANodeHadIsForgotten(t *testing.T) {
 	woken := make(chan struct{}, 1)
 	s := newSources(fake.NewClientset(), "kube-system", "w1", func() { woken <- struct{}{} })
-	s.self.items["w1"], s.inPools.synced, s.grace = node{}, true, 20*time.Millisecond
+	s.self.items["w1"], s.inPools.synced, s.grace = plan.Node{}, true, 20*time.Millisecond
 	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28"), netip.MustParsePrefix("203.0.113.32/28")})
 	if in := takenIn(s, 0); !takes("203.0.113.16/28", "203.0.113.32/28")(in) {
 		t.Errorf("at once there is left %v", in.Taken)
@@ -409,7 +411,7 @@ func TestWhatIsAnsweredForOutlivesAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, answered := range [][]netip.Prefix{nil, {}, {netip.MustParsePrefix("192.168.60.1/32")}} {
-		in := someInputs(t)
+		in := agenttest.SomeInputs(t)
 		in.Answered, in.Taken = answered, []netip.Prefix{netip.MustParsePrefix("192.168.50.40/30")}
 		if err := d.save(in); err != nil {
 			t.Fatal(err)
@@ -421,7 +423,7 @@ func TestWhatIsAnsweredForOutlivesAProcess(t *testing.T) {
 		if (got.Answered == nil) != (answered == nil) || !slices.Equal(got.Answered, answered) || !slices.Equal(got.Taken, in.Taken) {
 			t.Errorf("saved %v and %v, loaded %v and %v", answered, in.Taken, got.Answered, got.Taken)
 		}
-		m, _ := got.machine()
+		m, _ := got.Machine()
 		want := "192.168.50.32/27"
 		switch {
 		case answered != nil && len(answered) == 0:
@@ -430,7 +432,7 @@ func TestWhatIsAnsweredForOutlivesAProcess(t *testing.T) {
 			want = "192.168.60.1/32"
 		}
 		var over []string
-		for _, r := range routing.Plan(routingView(got, m, inventory.ModeNone, nil)).Routes {
+		for _, r := range routing.Plan(plan.RoutingView(got, m, inventory.ModeNone, nil)).Routes {
 			if r.Kind == routing.UnreachableForwarded {
 				over = append(over, r.Dst.String())
 			}

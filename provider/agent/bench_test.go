@@ -10,11 +10,12 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
 // crowd is a catalog of n Services, and an inventory whose pool they are of.
-func crowd(b *testing.B, n int) (*catalog, inputs) {
+func crowd(b *testing.B, n int) (*catalog, plan.Inputs) {
 	b.Helper()
 	inv, problems := document.Load(document.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
@@ -35,7 +36,7 @@ spec:
 		c.claimChanged("", nil, &claim{VIP: netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}), Holders: []lb.ServiceKey{k}, UID: "1"})
 		c.sliceChanged(k.Name, nil, &endpointSlice{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
 	}
-	in := inputs{Inventory: inv}
+	in := plan.Inputs{Inventory: inv}
 	in.Self.Identity.Name, in.Self.Name = "nuc1", "nuc1"
 	return c, in
 }
@@ -46,7 +47,7 @@ func BenchmarkPass(b *testing.B) {
 	for _, n := range []int{0, 1000, 10_000} {
 		b.Run(fmt.Sprintf("%d Services", n), func(b *testing.B) {
 			c, in := crowd(b, n+1)
-			m, err := in.machine()
+			m, err := in.Machine()
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -55,11 +56,11 @@ func BenchmarkPass(b *testing.B) {
 			k := key("svc-0")
 			slice := &endpointSlice{Service: k, IPv4: true}
 			full := &endpointSlice{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
-			routes := routing.Plan(routingView(in, m, inventory.ModeNone, nil))
+			routes := routing.Plan(plan.RoutingView(in, m, inventory.ModeNone, nil))
 			var announcer advertise.Planner
 			pass := func() {
 				in.Offers = c.all()
-				p := planOf(&announcer, in, m, phase{}, true, stage{}, routes)
+				p := plan.Of(&announcer, in, m, plan.Phase{}, true, plan.Step{}, routes)
 				if err := speaker.Set(b.Context(), p.BGP); err != nil {
 					b.Fatal(err)
 				}

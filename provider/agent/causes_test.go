@@ -19,6 +19,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 	"plinth.dev/plinth/wait"
 )
@@ -103,19 +104,19 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
 	began := time.Now()
 	at := began
-	w := newWriter(client, "w1", func() (node, bool) {
+	w := newWriter(client, "w1", func() (plan.Node, bool) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 		return reduceNode(n), err == nil
 	})
 	w.clock = func() time.Time { return at }
-	says := func(sessions int, cause string) condition {
+	says := func(sessions int, cause string) plan.Condition {
 		c := tally{Sessions: sessions, SessionsWanted: 2}.statement().condition()
 		c.Message += cause
 		return c
 	}
 	for _, step := range []struct {
 		after  time.Duration
-		c      condition
+		c      plan.Condition
 		writes int // so far
 		wait   time.Duration
 	}{
@@ -151,7 +152,7 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 func TestAConditionThatStaysIsWrittenEveryFiveMinutesUnlessTheAgentIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
-		w := newWriter(client, "w1", func() (node, bool) {
+		w := newWriter(client, "w1", func() (plan.Node, bool) {
 			n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 			return reduceNode(n), err == nil
 		})
@@ -188,14 +189,14 @@ func TestAConditionThatStaysIsWrittenEveryFiveMinutesUnlessTheAgentIsStuck(t *te
 
 func TestAConditionThatWaitsIsWrittenWhenItsTimeHasCome(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
-	shown := func() condition {
+	shown := func() plan.Condition {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 		if err != nil {
 			t.Error(err)
 		}
 		return reduceNode(n).Condition
 	}
-	w := newWriter(client, "w1", func() (node, bool) { return node{Condition: shown()}, true })
+	w := newWriter(client, "w1", func() (plan.Node, bool) { return plan.Node{Condition: shown()}, true })
 	w.rewordEvery = 50 * time.Millisecond
 	go w.run(t.Context())
 	first := tally{SessionsWanted: 1}.statement().condition()

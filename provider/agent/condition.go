@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/latest"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // Reasons of the condition. The route controller goes by them: it is what keeps pods
@@ -58,7 +60,9 @@ type statement struct {
 }
 
 // condition is the statement as the Node bears it.
-func (s statement) condition() condition { return condition{s.ready, s.reason, s.report.String()} }
+func (s statement) condition() plan.Condition {
+	return plan.Condition{Ready: s.ready, Reason: s.reason, Message: s.report.String()}
+}
 
 // statement judges the counts of the tally.
 func (t tally) statement() statement {
@@ -94,8 +98,8 @@ func (s statement) waits(what string) statement {
 	return s
 }
 
-// saysAlike reports whether what controllers read of the message is the same.
-func (c condition) saysAlike(o condition) bool {
+// sayAlike reports whether what controllers read of two messages is the same.
+func sayAlike(c, o plan.Condition) bool {
 	a, b := lb.ParseReport(c.Message), lb.ParseReport(o.Message)
 	return a.Trial.Equal(b.Trial) && slices.Equal(a.Links, b.Links) &&
 		a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All() && a.NoSessionIsUp() == b.NoSessionIsUp()
@@ -118,8 +122,8 @@ const beatEvery = 5 * time.Minute
 type writer struct {
 	client      kubernetes.Interface
 	nodeName    string
-	want        newest[condition]
-	now         func() (node, bool)
+	want        latest.Value[plan.Condition]
+	now         func() (plan.Node, bool)
 	clock       func() time.Time
 	rewordEvery time.Duration
 	reworded    time.Time // the message alone was changed
@@ -130,30 +134,30 @@ type writer struct {
 // written is what was written last, over what, and when: until the watch shows it,
 // it is not to be written again.
 type written struct {
-	over, c condition
+	over, c plan.Condition
 	at      time.Time
 }
 
 // shownAt is what a Node bears by now that was seen to bear a condition.
-func (l written) shownAt(seen condition, now time.Time) condition {
+func (l written) shownAt(seen plan.Condition, now time.Time) plan.Condition {
 	if l.over == seen && now.Sub(l.at) < writeTimeout {
 		return l.c
 	}
 	return seen
 }
 
-func newWriter(client kubernetes.Interface, nodeName string, now func() (node, bool)) *writer {
+func newWriter(client kubernetes.Interface, nodeName string, now func() (plan.Node, bool)) *writer {
 	return &writer{
-		client: client, nodeName: nodeName, want: newNewest[condition](), now: now, stuck: func() bool { return false }, clock: time.Now, rewordEvery: rewordEvery,
+		client: client, nodeName: nodeName, want: latest.New[plan.Condition](), now: now, stuck: func() bool { return false }, clock: time.Now, rewordEvery: rewordEvery,
 	}
 }
 
 // set says what the condition should be. It never waits.
-func (w *writer) set(c condition) { w.want.put(c) }
+func (w *writer) set(c plan.Condition) { w.want.Put(c) }
 
 // run writes what is wanted, the newest, until ctx ends.
 func (w *writer) run(ctx context.Context) {
-	var c condition
+	var c plan.Condition
 	var again <-chan time.Time
 	beat := time.NewTimer(rand.N(beatEvery))
 	defer beat.Stop()
@@ -177,14 +181,14 @@ func (w *writer) run(ctx context.Context) {
 
 // write writes one condition unless the Node bears it, and returns how long to wait until it is
 // tried again; 0: until the next one is wanted.
-func (w *writer) write(ctx context.Context, c condition) time.Duration {
+func (w *writer) write(ctx context.Context, c plan.Condition) time.Duration {
 	n, there := w.now()
 	if !there {
 		return 0 // there is nothing to write to; the next pass sets it again
 	}
 	now := w.clock()
 	shown := w.last.shownAt(n.Condition, now)
-	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && shown.saysAlike(c)
+	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && sayAlike(shown, c)
 	switch left := w.reworded.Add(w.rewordEvery).Sub(now); {
 	case shown == c:
 		return 0
@@ -205,7 +209,7 @@ func (w *writer) write(ctx context.Context, c condition) time.Duration {
 
 // beat writes a condition that the Node bears once more, unless the agent is stuck: what its condition says may not be
 // so any more.
-func (w *writer) beat(ctx context.Context, c condition) {
+func (w *writer) beat(ctx context.Context, c plan.Condition) {
 	if n, there := w.now(); !there || w.last.shownAt(n.Condition, w.clock()) != c || w.stuck() {
 		return
 	}
@@ -214,7 +218,7 @@ func (w *writer) beat(ctx context.Context, c condition) {
 	}
 }
 
-func (w *writer) patch(ctx context.Context, old, c condition) error {
+func (w *writer) patch(ctx context.Context, old, c plan.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := metav1.Now()

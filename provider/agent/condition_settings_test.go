@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing/kernel"
 )
 
 func TestTheConditionNamesKernelSettingsAndStaysTrue(t *testing.T) {
-	says := func(tally tally, bad []kernel.Setting) condition {
+	says := func(tally tally, bad []kernel.Setting) plan.Condition {
 		s := tally.statement()
 		s.report.NameSettings(reported(bad))
 		return s.condition()

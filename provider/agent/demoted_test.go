@@ -17,6 +17,8 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
@@ -45,8 +47,8 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "prod", Name: "web"}},
 	})
 	c.claimChanged("", nil, &held)
-	in := someInputs(t)
-	m, err := in.machine()
+	in := agenttest.SomeInputs(t)
+	m, err := in.Machine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 		c.sliceChanged("web-1", before, &now)
 		before = &now
 		in.Passed = c.all()
-		p := planOf(&announcer, in, m, phase{}, true, stage{}, routing.Table{})
+		p := plan.Of(&announcer, in, m, plan.Phase{}, true, plan.Step{}, routing.Table{})
 		ads, worse := 0, 0
 		for _, s := range p.BGP.Sessions {
 			for ad := range s.Advertisements.All() {
@@ -96,7 +98,7 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 }
 
 // shown is what /status shows of a plan.
-func shown(t *testing.T, p plan) (s Status) {
+func shown(t *testing.T, p plan.Plan) (s Status) {
 	t.Helper()
 	a := New(Options{Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
 	a.last = p

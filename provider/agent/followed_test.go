@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -59,7 +60,7 @@ func (f *exposed) labelled(ofService, ofSlice map[string]string) advertise.Offer
 
 // offered is the offer as it is planned with now.
 func (f *exposed) offered() advertise.Offer {
-	in := inputs{Offers: f.catalog.all()}
+	in := plan.Inputs{Offers: f.catalog.all()}
 	f.gate.apply(&in, f.now)
 	f.gate.observe(f.planned(in.Passed), f.gate.last.with, f.now)
 	o, _ := in.Passed.Next(advertise.Offer{VIP: askedVIP})
@@ -67,14 +68,14 @@ func (f *exposed) offered() advertise.Offer {
 }
 
 // planned is a plan that lacks nothing but kube-proxy's rules.
-func (f *exposed) planned(passed sorted.List[advertise.Offer]) plan {
+func (f *exposed) planned(passed sorted.List[advertise.Offer]) plan.Plan {
 	var held []advertise.Refusal
 	for o := range passed.All() {
 		if o.RulesPending && !o.RulesLost {
 			held = append(held, advertise.Refusal{Service: o.Service, VIP: o.VIP, Reason: lb.ProxyRulesPending})
 		}
 	}
-	return plan{Refused: sorted.Of(held...)}
+	return plan.Plan{Refused: sorted.Of(held...)}
 }
 
 // waits has the bound pass.
@@ -200,7 +201,7 @@ func TestTheStatusTellsVIPsThatKubeProxyIsNotAskedAbout(t *testing.T) {
 	limited := of("limited", "other")
 	s := &Status{
 		offers: sorted.Of(of("headless", lb.NoProxy), of("kubes", lb.KubeProxy), limited, none, of("others", "other"), of("unnamed", lb.UnnamedProxy)),
-		plan: plan{Refused: sorted.Of(advertise.Refusal{Service: limited.Service, VIP: limited.VIP, Router: "tor", Reason: lb.PoolLimitedToRouters},
+		plan: plan.Plan{Refused: sorted.Of(advertise.Refusal{Service: limited.Service, VIP: limited.VIP, Router: "tor", Reason: lb.PoolLimitedToRouters},
 			advertise.Refusal{Service: none.Service, VIP: none.VIP, Reason: lb.NoEndpoint})},
 	}
 	s.fill(nil, nil)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/provider/agent/latest"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 const (
@@ -42,7 +43,7 @@ type prober interface {
 type asker struct {
 	prober  prober
 	changed func()
-	rounds  newest[round]
+	rounds  latest.Value[round]
 	ended   chan struct{} // has one when a round has ended
 
 	mu      sync.Mutex
@@ -59,7 +60,7 @@ type round struct {
 }
 
 func newAsker(p prober, changed func()) *asker {
-	return &asker{prober: p, changed: changed, rounds: newNewest[round](), ended: make(chan struct{}, 1)}
+	return &asker{prober: p, changed: changed, rounds: latest.New[round](), ended: make(chan struct{}, 1)}
 }
 
 // run asks what it was last told to, again and again, until the context ends.
@@ -163,7 +164,7 @@ func newGate(p prober, changed func()) gate {
 }
 
 // apply has the inputs say what may be announced now.
-func (g *gate) apply(in *inputs, now time.Time) []advertise.Passage {
+func (g *gate) apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 	if g.rules == nil {
 		in.Passed = in.Offers
 		return nil
@@ -172,13 +173,13 @@ func (g *gate) apply(in *inputs, now time.Time) []advertise.Passage {
 	g.rules.See(there, now)
 	ended := slices.Concat(g.rules.Answer(answers, now), g.rules.Lose(gone, now), g.rules.Expire(now))
 	in.Passed = g.rules.Apply(in.Offers, now)
-	in.version.passed = g.rules.Changes()
+	in.Version.Passed = g.rules.Changes()
 	return ended
 }
 
 // observe has asked what a plan holds back, and looked for what passes, and returns when it is to be called again;
 // 0: nothing is pending. In a burst of plans that is put together once for each round.
-func (g *gate) observe(p plan, with kubeproxy.Round, now time.Time) time.Duration {
+func (g *gate) observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Duration {
 	if g.rules == nil {
 		return 0
 	}
@@ -205,29 +206,21 @@ func (g *gate) observe(p plan, with kubeproxy.Round, now time.Time) time.Duratio
 	if passes {
 		g.last.passing, g.passes, g.looked = g.rules.Passing(), g.rules.Changes(), now
 	}
-	g.asker.rounds.put(g.last)
+	g.asker.rounds.Put(g.last)
 	return next
 }
 
 // sort tells what is announced without rules, and whose rules are gone, from what waits.
-func (g *gate) sort(p plan) {
+func (g *gate) sort(p plan.Plan) {
 	g.overdue, g.lost = nil, 0
 	for _, q := range g.last.questions {
 		if q.Lost {
 			g.lost++
 		}
-		if q.Overdue || q.Lost && !p.withholds(q) {
+		if q.Overdue || q.Lost && !p.Withholds(q) {
 			g.overdue = append(g.overdue, q)
 		}
 	}
-}
-
-// withholds reports whether a VIP whose rules are gone is left to other machines.
-func (p plan) withholds(q advertise.Question) bool {
-	onLink := slices.ContainsFunc(p.Links, func(l advertise.LinkPlan) bool {
-		return l.Leaving != "" && l.Link.Subnet.Contains(q.VIP)
-	})
-	return onLink || p.Refused.Has(advertise.Refusal{Service: q.Service, VIP: q.VIP, Reason: lb.ProxyRulesLost})
 }
 
 // rulesLost is what the Node's condition reports of rules that are gone.
@@ -252,32 +245,4 @@ func (g *gate) awaitFirst(ctx context.Context) bool {
 	case <-ctx.Done():
 	}
 	return true
-}
-
-// admit applies the gate to the inputs.
-func (a *Agent) admit(now time.Time) {
-	told := map[string]int{}
-	tell := func(level slog.Level, what string, p advertise.Passage) {
-		if told[what]++; told[what] <= refusalsTold {
-			slog.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
-		}
-	}
-	for _, p := range a.gate.apply(&a.inputs, now) {
-		switch {
-		case p.Evidence == advertise.Gone:
-			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", p)
-			continue
-		case p.Question.Lost:
-			tell(slog.LevelInfo, "kube-proxy's rules for a VIP are there again", p)
-			continue
-		case p.Evidence == advertise.Overdue:
-			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", p)
-		}
-		a.metrics.rulesWait.WithLabelValues(string(p.Evidence)).Observe(p.After.Seconds())
-	}
-	for what, n := range told {
-		if n > refusalsTold {
-			slog.Warn(what+", and more of them; see /status", "all", n)
-		}
-	}
 }

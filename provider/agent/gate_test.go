@@ -14,6 +14,8 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 	"plinth.dev/plinth/wait"
 )
@@ -85,7 +87,7 @@ func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 	if n := r.rounds(); n > 0 {
 		t.Errorf("asked %d times for nothing", n)
 	}
-	a.rounds.put(round{questions: []advertise.Question{{VIP: askedVIP}}})
+	a.rounds.Put(round{questions: []advertise.Question{{VIP: askedVIP}}})
 	waitFor(t, "it asks again and again", func() bool { return r.rounds() > 3 })
 	if len(told) > 0 {
 		t.Error("it tells that there are no rules")
@@ -95,7 +97,7 @@ func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 	if got, _, _ := a.take(); len(got) == 0 || got[0].Evidence != advertise.Present {
 		t.Errorf("answers %v", got)
 	}
-	a.rounds.put(round{})
+	a.rounds.Put(round{})
 	waitFor(t, "it has heard that nothing is to be asked", func() bool { return len(a.rounds) == 0 })
 	n := r.rounds() + 1 // one that had begun
 	time.Sleep(3 * askEvery)
@@ -117,11 +119,11 @@ func TestTheFewWithoutAnAnswerDoNotWaitForTheManyThatHaveOne(t *testing.T) {
 			r.have[q.VIP] = advertise.Present
 		}
 		a, told := askedOf(t, r)
-		a.rounds.put(round{questions: all})
+		a.rounds.Put(round{questions: all})
 		<-told
 		r.set(all[0].VIP, advertise.Present)
 		began := time.Now()
-		a.rounds.put(round{questions: all[:1]})
+		a.rounds.Put(round{questions: all[:1]})
 		<-told
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("answered after %v", took)
@@ -134,10 +136,10 @@ func TestAQuestionThatIsUrgentDoesNotWaitForOnesThatAreOverdue(t *testing.T) {
 		late := advertise.Question{VIP: netip.MustParseAddr("203.0.113.9"), Overdue: true}
 		r := &rules{have: map[netip.Addr]advertise.Evidence{askedVIP: advertise.Present}}
 		a, told := askedOf(t, r)
-		a.rounds.put(round{questions: []advertise.Question{late}})
+		a.rounds.Put(round{questions: []advertise.Question{late}})
 		waitFor(t, "the overdue one is asked", func() bool { return r.rounds() == 1 })
 		began := time.Now()
-		a.rounds.put(round{questions: []advertise.Question{late, {VIP: askedVIP}}})
+		a.rounds.Put(round{questions: []advertise.Question{late, {VIP: askedVIP}}})
 		<-told
 		if took := time.Since(began); took > askOverdueEvery/2 {
 			t.Errorf("answered after %v", took)
@@ -150,12 +152,12 @@ func TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither(t *testing.T) {
 	held, announced := aSavedOffer("held", "203.0.113.5"), aSavedOffer("announced", "203.0.113.6")
 	passed := held
 	passed.RulesPending = true
-	in := someInputs(t)
+	in := agenttest.SomeInputs(t)
 	in.Offers, in.Passed = sorted.Of(held, announced), sorted.Of(passed, announced)
 	loaded := storedAndLoaded(t, in)
 	g := newGate(&rules{}, func() {})
 	g.rules.Adopt(loaded.Offers)
-	in = inputs{Offers: sorted.Of(held, announced)}
+	in = plan.Inputs{Offers: sorted.Of(held, announced)}
 	g.apply(&in, time.Now())
 	if got := slices.Collect(in.Passed.All()); len(got) != 2 || !got[0].RulesPending || got[1].RulesPending {
 		t.Errorf("passed: %v", got)
@@ -170,7 +172,7 @@ func TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither(t *testing.T) {
 func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *testing.T) {
 	other := aSavedOffer("web", "203.0.113.5")
 	other.Frontend.Proxy = "other"
-	in := someInputs(t)
+	in := agenttest.SomeInputs(t)
 	in.Offers, in.Passed = sorted.Of(other), sorted.Of(other)
 	loaded := storedAndLoaded(t, in)
 	g := newGate(&rules{}, func() {})
@@ -181,7 +183,7 @@ func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *
 }
 
 // storedAndLoaded is what the next process reads of what this one has on disk.
-func storedAndLoaded(t *testing.T, in inputs) inputs {
+func storedAndLoaded(t *testing.T, in plan.Inputs) plan.Inputs {
 	t.Helper()
 	d, err := openDisk(t.TempDir(), owner{Node: "nuc1"})
 	if err != nil {

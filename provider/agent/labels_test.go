@@ -18,6 +18,8 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // selecting is the inventory of oneRack, with advertisements that select Services by these
@@ -51,8 +53,8 @@ func served() []runtime.Object {
 // Services are listed anew, and nothing is planned with it before that.
 func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T) {
 	s, client := followed(t, inventory.ModeDirect, served()...)
-	has := func(labels advertise.Labels) func(inputs) bool {
-		return func(in inputs) bool {
+	has := func(labels advertise.Labels) func(plan.Inputs) bool {
+		return func(in plan.Inputs) bool {
 			o, ok := in.Offers.Next(advertise.Offer{})
 			return ok && o.Labels == labels && o.Service == lb.ServiceKey{Namespace: "d", Name: "web"} && o.Endpoints.Any == 1
 		}
@@ -79,7 +81,7 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 
 	client.ClearActions()
 	s.accept(t.Context(), source.Followed{Inventory: selecting(t, "tier")}, nil)
-	until(t, s, "an inventory that selects by less", func(in inputs) bool { return len(in.Inventory.AdvertiseLabels()) == 1 })
+	until(t, s, "an inventory that selects by less", func(in plan.Inputs) bool { return len(in.Inventory.AdvertiseLabels()) == 1 })
 	if slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("list", "services") }) {
 		t.Error("Services were listed anew for labels that are known")
 	}
@@ -96,12 +98,12 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 	if err := client.CoreV1().Services("d").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, "no VIP", func(in inputs) bool { return in.Offers.Len() == 0 })
+	until(t, s, "no VIP", func(in plan.Inputs) bool { return in.Offers.Len() == 0 })
 }
 
 // TestAnAgentThatStartsAgainAsksForTheLabelsThatItsInventorySelectsBy at once.
 func TestAnAgentThatStartsAgainAsksForTheLabelsThatItsInventorySelectsBy(t *testing.T) {
-	r := remembered{inputs: inputs{Inventory: selecting(t, "tier", "site")}}
+	r := remembered{Inputs: plan.Inputs{Inventory: selecting(t, "tier", "site")}}
 	if got := strings.Join(r.serviceLabels(), ","); got != "site,tier" {
 		t.Error(got)
 	}
@@ -116,7 +118,7 @@ func TestStateThatOlderAgentsWouldMisreadIsOfAFormatThatTheyDoNotRead(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := someInputs(t)
+	in := agenttest.SomeInputs(t)
 	in.Inventory = selecting(t, "tier")
 	in.Offers = in.Offers.Edit(nil, []advertise.Offer{{Service: lb.ServiceKey{Namespace: "d", Name: "web"}, VIP: netip.MustParseAddr("203.0.113.7"), Labels: "tier=gold"}})
 	if err := d.save(in); err != nil {

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/mesh"
 	"plinth.dev/plinth/lb/onlink"
+	"plinth.dev/plinth/provider/agent/latest"
 	"plinth.dev/plinth/uptime"
 )
 
@@ -60,7 +60,7 @@ type links struct {
 	mesh    neighbors
 	changed func() // somebody else answers for something than before
 	close   func(ctx context.Context, handOver time.Duration) error
-	plans   newest[linkPlans]
+	plans   latest.Value[linkPlans]
 	found   chan found
 
 	stop    context.CancelFunc
@@ -125,14 +125,14 @@ func newLinks(w *onlink.Responder, m *mesh.Mesh, changed func()) *links {
 
 func newLinksOf(w wire, n neighbors, changed func()) *links {
 	return &links{
-		wire: w, mesh: n, changed: changed, plans: newNewest[linkPlans](), found: make(chan found, 16),
+		wire: w, mesh: n, changed: changed, plans: latest.New[linkPlans](), found: make(chan found, 16),
 		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{}, strangers: map[netip.Addr]onlink.MAC{},
 		wireGrace: defaultWireGrace, brokenSince: map[netip.Prefix]time.Duration{},
 	}
 }
 
 // set hands over what is planned. It never waits.
-func (l *links) set(to linkPlans) { l.plans.put(to) }
+func (l *links) set(to linkPlans) { l.plans.Put(to) }
 
 // reached is how the links do, sorted by subnet.
 func (l *links) reached() []linkReached {
@@ -419,62 +419,6 @@ func tellClaims(subnet netip.Prefix, before, now []netip.Addr) {
 	}
 	if gone := without(before, now); len(gone) > 0 {
 		slog.Info("answering on the link no more", "subnet", subnet, "vips", gone)
-	}
-}
-
-// setLinks hands the links what is planned.
-func (a *Agent) setLinks(m inventory.Machine) {
-	if a.links == nil {
-		return
-	}
-	plans := slices.Clone(a.last.Links)
-	for i := range plans {
-		l := &plans[i].Link
-		if _, known := a.gateways[l.Subnet]; !known {
-			a.gateways[l.Subnet] = a.gatewaysOn(plans[i])
-		}
-		if len(l.Witness) == 0 {
-			l.Witness = a.gateways[l.Subnet]
-		}
-	}
-	a.links.set(linkPlans{m.Name, plans})
-}
-
-// findWitnesses looks for the machine's default gateways again, which are the witness of the links that they are on, where
-// the inventory names none.
-func (a *Agent) findWitnesses(m inventory.Machine) {
-	changed := false
-	for _, p := range a.last.Links {
-		found := a.gatewaysOn(p)
-		changed = changed || !slices.Equal(found, a.gateways[p.Link.Subnet])
-		a.gateways[p.Link.Subnet] = found
-	}
-	if changed {
-		a.setLinks(m)
-	}
-}
-
-// gatewaysOn are the machine's default gateways on a link. One whose default route is gone stays that until there is another: the
-// route goes with the interface, and is back some time after it.
-func (a *Agent) gatewaysOn(p advertise.LinkPlan) []netip.Addr {
-	found, err := a.findGateways(p.Link.Subnet, p.Self)
-	if err != nil {
-		slog.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
-	}
-	if len(found) == 0 {
-		return a.gateways[p.Link.Subnet]
-	}
-	return found
-}
-
-// signClaims leaves a sign of what is answered for, where that has changed.
-func (a *Agent) signClaims() {
-	if a.links == nil || !a.planned {
-		return
-	}
-	if claims := a.links.claims(); !slices.Equal(claims, a.signed) {
-		a.signed = claims
-		a.signOfLife()
 	}
 }
 

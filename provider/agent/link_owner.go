@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/latest"
 )
 
 // ownerWish is a VIP on a link whose claim is to say that this machine answers for it, or says so no
@@ -40,19 +41,12 @@ func ownerWishes(node string, reached []linkReached, said func(vip netip.Addr) s
 	return all
 }
 
-// ownerOf is the Node that the claim of a VIP says answers for it; empty: none.
-func (s *sources) ownerOf(vip netip.Addr) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claims.items[vip.String()].Owner
-}
-
 // owners has claims of VIPs on links say which machine answers, for people to read: nothing goes by it. It
 // writes in a goroutine of its own: while the API server is away nothing else waits for it.
 type owners struct {
 	client kubernetes.Interface
 	self   string // the Node
-	want   newest[[]ownerWish]
+	want   latest.Value[[]ownerWish]
 	clock  func() time.Time
 
 	written map[ownerWish]time.Time // until the watch shows it, it is not to be written again
@@ -60,7 +54,7 @@ type owners struct {
 }
 
 func newOwners(client kubernetes.Interface, self string) *owners {
-	return &owners{client: client, self: self, want: newNewest[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
+	return &owners{client: client, self: self, want: latest.New[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
 }
 
 // ownerRetry is how long after a failure it is tried again: nothing but what people see depends on it.

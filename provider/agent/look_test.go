@@ -36,7 +36,7 @@ func TestThatAllRulesAreGoneIsFoundWithinFourLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, all := passing(3000)
 		a, told := askedOf(t, r)
-		a.rounds.put(round{passing: all})
+		a.rounds.Put(round{passing: all})
 		time.Sleep(31 * lookEvery)
 		if n := r.questions(); n < 3000 || n > 3100 {
 			t.Errorf("%d questions in half a minute", n)
@@ -62,7 +62,7 @@ func TestWhatWasNeverSeenOrIsBackAtTheThirdLookIsNotGone(t *testing.T) {
 		r, all := passing(2)
 		delete(r.have, all[1].VIP)
 		a, _ := askedOf(t, r)
-		a.rounds.put(round{passing: all})
+		a.rounds.Put(round{passing: all})
 		time.Sleep(5*lookEvery + lookEvery/2)
 		r.flush()
 		time.Sleep((goneAfter - 1) * lookEvery)
@@ -79,10 +79,10 @@ func TestRulesForOtherPortsHaveToBeSeenFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, all := passing(1)
 		a, _ := askedOf(t, r)
-		a.rounds.put(round{passing: all})
+		a.rounds.Put(round{passing: all})
 		time.Sleep(5*lookEvery + lookEvery/2)
 		r.flush()
-		a.rounds.put(round{passing: []advertise.Question{{VIP: all[0].VIP, Frontend: advertise.Frontend{Ports: "81/TCP"}}}})
+		a.rounds.Put(round{passing: []advertise.Question{{VIP: all[0].VIP, Frontend: advertise.Frontend{Ports: "81/TCP"}}}})
 		time.Sleep(5 * lookEvery)
 		if _, _, gone := a.take(); len(gone) > 0 {
 			t.Error("it tells that rules are gone that were never seen")
@@ -95,7 +95,7 @@ func TestWhereALookIsAConnectionThereIsOneASecond(t *testing.T) {
 		r, all := passing(3000)
 		r.slow = true
 		a, _ := askedOf(t, r)
-		a.rounds.put(round{passing: all})
+		a.rounds.Put(round{passing: all})
 		time.Sleep(10*lookEvery + lookEvery/2)
 		if n := r.questions(); n != 10 {
 			t.Errorf("%d connections in ten looks", n)

@@ -128,7 +128,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	gauge(badSettings, float64(len(status.settings)))
 	gauge(routesWanted, float64(status.reached.Want))
 	gauge(routesHeld, float64(status.reached.Have))
-	reasons := status.plan.reasons()
+	reasons := status.plan.Reasons()
 	for _, r := range status.onLinks {
 		reasons[string(r.Reason)]++
 	}
@@ -136,18 +136,6 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 		gauge(refusedNow, float64(n), reason)
 	}
 	s.a.links.collect(ch)
-}
-
-// reasons counts the refusals of a plan by reason.
-func (p plan) reasons() map[string]int {
-	n := map[string]int{}
-	for r := range p.Refused.All() {
-		n[string(r.Reason)]++
-	}
-	for _, r := range p.Routing.Refusals {
-		n[string(r.Reason)]++
-	}
-	return n
 }
 
 func number(b bool) float64 {

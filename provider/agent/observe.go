@@ -20,12 +20,12 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	in, missing := a.sources.snapshot()
 	inDoubt := false
 	if missing == "" {
-		_, err := in.machine()
+		_, err := in.Machine()
 		missing, inDoubt = noMachine(err), err != nil
-		a.unlisted = in.isUnlisted(err)
+		a.unlisted = in.IsUnlisted(err)
 	}
 	if begins := !a.live && !a.planned && a.restored == nil; missing == "" && begins {
-		missing = noMachine(in.begin())
+		missing = noMachine(in.Begin())
 	}
 	switch {
 	case missing == "":
@@ -36,19 +36,19 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 		return inventory.Machine{}, a.wait(missing)
 	}
 	if inDoubt {
-		a.inputs = a.inputs.serving(in)
+		a.inputs = a.inputs.Serving(in)
 	}
 	a.answer(missing, time.Now())
 	a.admit(time.Now())
 	if _, asked := a.proxy.state(); !asked {
 		return inventory.Machine{}, a.wait("kube-proxy's health")
 	}
-	m, err := a.inputs.machine()
+	m, err := a.inputs.Machine()
 	if err != nil {
 		return inventory.Machine{}, a.wait(noMachine(err))
 	}
 	a.rotate(m)
-	if a.wait(missing); missing == "" && a.inputs.trial == nil { // a process that follows begins with what is in force
+	if a.wait(missing); missing == "" && a.inputs.Trial == nil { // a process that follows begins with what is in force
 		kept := a.inputs
 		kept.Passwords = a.rotation.kept(kept.Passwords)
 		a.saver.save(kept)
@@ -63,7 +63,7 @@ func (a *Agent) rotate(m inventory.Machine) {
 	if begins && a.sources.remembered.Inventory != nil {
 		a.rotation.seed(a.sources.remembered.Passwords)
 	}
-	a.inputs.version.rotation = a.rotation.version
+	a.inputs.Version.Rotation = a.rotation.version
 	a.schedule.wakeIn(next)
 }
 

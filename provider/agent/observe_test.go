@@ -110,7 +110,7 @@ func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
 	}
 }
 
-// A typing error in an ID is none either; see [inputs.begin].
+// A typing error in an ID is none either; see [plan.Inputs.Begin].
 func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
 	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
@@ -191,7 +191,7 @@ func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 		return now, nil
 	}
 	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
-	m, err := a.inputs.machine()
+	m, err := a.inputs.Machine()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/provider/agent/agenttest"
 )
 
 // leave writes what an agent leaves in a folder: a state, and a sign of life with a drain
@@ -23,7 +24,7 @@ func leave(t *testing.T, dir string, who owner) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.save(someInputs(t)); err != nil {
+	if err := d.save(agenttest.SomeInputs(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.alive(d.sign(signs{lost: map[netip.Addr]bool{vip("10.0.0.1"): true}})); err != nil {
@@ -91,8 +92,8 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 			}
 			a.restore()
 			counts := tt.says == ""
-			if restored := a.restored != nil; restored != counts || len(a.down) == 1 != counts || a.restarting != counts || a.drain.since.IsZero() == counts {
-				t.Errorf("state taken up %v, lost routers %v, restarting %v, drain since %v", restored, a.down, a.restarting, a.drain.since)
+			if restored := a.restored != nil; restored != counts || len(a.down) == 1 != counts || a.restarting != counts || a.drain.Since.IsZero() == counts {
+				t.Errorf("state taken up %v, lost routers %v, restarting %v, drain since %v", restored, a.down, a.restarting, a.drain.Since)
 			}
 			if warned := strings.Contains(log.String(), "level=WARN"); warned == counts || !strings.Contains(log.String(), tt.says) {
 				t.Errorf("it logs %s", log.String())

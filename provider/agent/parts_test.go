@@ -24,51 +24,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 	"plinth.dev/plinth/sorted"
 )
-
-func TestDrainWarnsBeforeItWithdraws(t *testing.T) {
-	start := time.Now()
-	d := drain{time: 10 * time.Second}
-	steps := []struct {
-		at          time.Duration
-		maintenance bool
-		want        phase
-	}{
-		{0, false, phase{}},
-		{time.Second, true, phase{Draining: true, next: 10 * time.Second}},
-		{5 * time.Second, true, phase{Draining: true, next: 6 * time.Second}},
-		{11 * time.Second, true, phase{Withdrawn: true}},
-		{12 * time.Second, false, phase{}},
-		{13 * time.Second, true, phase{Draining: true, next: 10 * time.Second}},
-	}
-	for _, s := range steps {
-		if got := d.at(start.Add(s.at), s.maintenance, false); got != s.want {
-			t.Errorf("after %v: %+v, want %+v", s.at, got, s.want)
-		}
-	}
-}
-
-func TestMachineThatStartsInMaintenanceAnnouncesNothing(t *testing.T) {
-	d := drain{time: 10 * time.Second}
-	if got := d.at(time.Now(), true, true); got != (phase{Withdrawn: true}) {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestDrainThatWasAskedForOutlivesTheInventorysWord(t *testing.T) {
-	d := drain{time: time.Second, asked: true}
-	now := time.Now()
-	d.at(now, false, false)
-	if got := d.at(now.Add(time.Hour), false, false); got != (phase{Withdrawn: true}) {
-		t.Errorf("got %+v", got)
-	}
-}
 
 func TestProxyCountsAsUnhealthyAfterAFewWords(t *testing.T) {
 	p := newProxy("", nil)
@@ -131,100 +94,6 @@ func TestProxyThatCannotBeAskedIsSilentAndNoneServes(t *testing.T) {
 	}
 }
 
-func TestDrainGoesOnWhereTheProcessBeforeWas(t *testing.T) {
-	now := time.Now()
-	tests := []struct {
-		name        string
-		drained     time.Duration
-		maintenance bool
-		want        phase
-	}{
-		{"it announced, and maintenance began meanwhile", -1, true, phase{Draining: true, next: 10 * time.Second}},
-		{"it was in the middle", 4 * time.Second, true, phase{Draining: true, next: 6 * time.Second}},
-		{"it was at the end", time.Hour, true, phase{Withdrawn: true}},
-		{"maintenance ended meanwhile", time.Hour, false, phase{}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			d := drain{time: 10 * time.Second}
-			d.resume(now, tt.drained)
-			if got := d.at(now, tt.maintenance, true); got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
-			if lasted := d.lasted(now); tt.maintenance && lasted != max(0, tt.drained) || !tt.maintenance && lasted >= 0 {
-				t.Errorf("it has lasted %v", lasted)
-			}
-		})
-	}
-}
-
-func oneMachine(t *testing.T) *inventory.Inventory {
-	t.Helper()
-	inv, problems := document.Load(document.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
-kind: Inventory
-metadata: {name: home}
-spec:
-  bgp: {asn: 64514}
-  routers: [{name: gateway, address: 192.168.1.1, asn: 64513}]
-  racks: [{name: shelf, machines: [{name: nuc1, addresses: [192.168.1.11]}]}]
-  pools: [{name: default, addresses: [192.168.50.0/26, 192.168.60.1-192.168.60.4], exclude: [192.168.50.0/27, 192.168.60.4]}]
-`)})
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return inv
-}
-
-func someInputs(t *testing.T) inputs {
-	return inputs{
-		Inventory: oneMachine(t),
-		Self:      node{Node: routing.Node{Name: "nuc1", Rack: "shelf", Created: time.Unix(1, 0).UTC(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}, Identity: inventory.NodeIdentity{Name: "nuc1"}},
-		Nodes:     []*routing.Node{{Name: "nuc2", Rack: "shelf", Addresses: []netip.Addr{vip("192.168.1.12")}}},
-		Offers:    sorted.Of(advertise.Offer{Service: key("web"), VIP: vip("192.168.50.40"), Endpoints: advertise.Endpoints{Any: 1}}),
-		Passwords: map[inventory.SecretKey]bgp.Password{{Secret: "bgp", Key: "tor"}: "s3cret"},
-	}
-}
-
-func TestPoolsAreUnreachableWithoutWhatTheyExclude(t *testing.T) {
-	got := fmt.Sprint(poolsOf(oneMachine(t)).Prefixes())
-	if want := "[192.168.50.32/27 192.168.60.1/32 192.168.60.2/31]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestNothingMayLeaveOutsidePoolsAndPodCIDRs(t *testing.T) {
-	in := someInputs(t)
-	m, _ := in.machine()
-	got := fmt.Sprint(mayLeave(in, m))
-	if want := "[10.244.0.0/24 192.168.50.0/26 192.168.60.1/32 192.168.60.2/31 192.168.60.4/32]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if none := mayLeave(inputs{Inventory: &inventory.Inventory{}}, m); none == nil || len(none) > 0 {
-		t.Errorf("without pools: %#v, which is not an empty list", none)
-	}
-}
-
-func TestRouterIDIsAnIPv4AddressOfAHost(t *testing.T) {
-	if got := routerID([]netip.Addr{vip("fd00::1"), vip("10.0.0.1")}); got != vip("10.0.0.1") {
-		t.Errorf("got %v", got)
-	}
-	if got := routerID([]netip.Addr{vip("fd00::1")}); got != vip("148.2.92.203") {
-		t.Errorf("a machine whose router ID was good has %v now, before 148.2.92.203", got)
-	}
-	seen := map[netip.Addr]bool{}
-	for a, n := vip("2001:db8:10:1::1"), 0; n < 10_000; a, n = a.Next(), n+1 {
-		id := routerID([]netip.Addr{a})
-		if first := id.As4()[0]; first == 0 || first == 127 || first >= 224 || seen[id] {
-			t.Fatalf("%v has the router ID %v, which another one has: %v", a, id, seen[id])
-		}
-		seen[id] = true
-	}
-	a, b := routerID([]netip.Addr{vip("fd00::1")}), routerID([]netip.Addr{vip("fd00::2")})
-	if !a.Is4() || a.IsUnspecified() || a == b {
-		t.Errorf("got %v and %v", a, b)
-	}
-}
-
 func TestTheConditionsReasonTellsRoutersFromRoutes(t *testing.T) {
 	tests := []struct {
 		name string
@@ -272,7 +141,7 @@ func TestAMachineIsCutOffWhenNoRouterKeepsItsRoutesAnyMore(t *testing.T) {
 
 func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
-	now := func() (node, bool) {
+	now := func() (plan.Node, bool) {
 		n, err := client.CoreV1().Nodes().Get(context.Background(), "w1", metav1.GetOptions{})
 		return reduceNode(n), err == nil
 	}
@@ -290,7 +159,7 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 		}
 	}
 	n, _ := now()
-	if want := (condition{corev1.ConditionFalse, SessionsDown, "routes 12/12, sessions 1/2"}); writes != 3 || n.Condition != want {
+	if want := (plan.Condition{Ready: corev1.ConditionFalse, Reason: SessionsDown, Message: "routes 12/12, sessions 1/2"}); writes != 3 || n.Condition != want {
 		t.Errorf("%d writes, condition %v", writes, n.Condition)
 	}
 }
@@ -354,9 +223,9 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 }
 
 func TestPasswordsNeverShow(t *testing.T) {
-	in := someInputs(t)
-	m, _ := in.machine()
-	p := planOf(new(advertise.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
+	in := agenttest.SomeInputs(t)
+	m, _ := in.Machine()
+	p := plan.Of(new(advertise.Planner), in, m, plan.Phase{}, true, plan.Step{}, routing.Plan(plan.RoutingView(in, m, inventory.ModeDirect, nil)))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)
@@ -364,33 +233,16 @@ func TestPasswordsNeverShow(t *testing.T) {
 	}
 }
 
-func TestPodCIDRThatAnOlderNodeClaimsIsNotAnnounced(t *testing.T) {
-	in := someInputs(t)
-	in.Inventory.PodNetwork = inventory.PodNetwork{Mode: inventory.ModeDirect, CIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
-	in.Self.Created = time.Unix(200, 0)
-	in.Nodes[0].Created, in.Nodes[0].PodCIDRs = time.Unix(100, 0), in.Self.PodCIDRs
-	m, _ := in.machine()
-	table := routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
-	if got := ownCIDRs(in.Self, table.Refusals); len(got) > 0 {
-		t.Errorf("announces %v", got)
-	}
-	in.Nodes[0].Created = time.Unix(300, 0)
-	table = routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
-	if got := ownCIDRs(in.Self, table.Refusals); len(got) != 1 {
-		t.Errorf("the older one announces %v", got)
-	}
-}
-
 func TestWhatASessionKeepsBackIsInTheStatusAndTheMetrics(t *testing.T) {
 	speaker := bgp.NewSpeaker(bgp.Options{})
 	t.Cleanup(func() { _ = speaker.Leave(context.Background()) })
 	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: speaker, Table: kernel.NewTable(kernel.Options{})})
-	in := someInputs(t)
-	m, err := in.machine()
+	in := agenttest.SomeInputs(t)
+	m, err := in.Machine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := planOf(new(advertise.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil))).BGP
+	c := plan.Of(new(advertise.Planner), in, m, plan.Phase{}, true, plan.Step{}, routing.Plan(plan.RoutingView(in, m, inventory.ModeDirect, nil))).BGP
 	c.Sessions[0].Session.Password = inventory.SecretKey{Secret: "bgp", Key: "missing"} // so that nobody is connected to
 	c.Sessions[0].Password = ""
 	c.Sessions[0].Advertisements = sorted.Of(advertise.Advertisement{Prefix: netip.MustParsePrefix("0.0.0.0/0")})

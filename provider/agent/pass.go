@@ -9,6 +9,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
@@ -21,7 +22,7 @@ func (a *Agent) pass(ctx context.Context) {
 		a.publish()
 		return
 	}
-	a.enter(a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned))
+	a.enter(a.drain.At(started, m.State == inventory.StateMaintenance, !a.planned))
 	healthy, _ := a.proxy.state()
 	st := a.stage(started)
 	a.decide(m, healthy, st)
@@ -31,18 +32,18 @@ func (a *Agent) pass(ctx context.Context) {
 		a.decide(m, healthy, st)
 		a.observePlan(time.Now())
 	}
-	a.tried.begin(a.inputs.trial, a.sessions)
+	a.tried.begin(a.inputs.Trial, a.sessions)
 	err := a.apply(ctx)
 	a.signClaims()
 	if a.links != nil {
-		a.owners.want.put(ownerWishes(a.o.NodeName, a.links.reached(), a.sources.ownerOf))
+		a.owners.want.Put(ownerWishes(a.o.NodeName, a.links.reached(), a.sources.ownerOf))
 	}
 	a.finish(started, err)
 	a.report(ctx)
 }
 
 // enter begins a phase, and leaves a sign of it for the process after this one.
-func (a *Agent) enter(ph phase) {
+func (a *Agent) enter(ph plan.Phase) {
 	before := a.phase
 	a.phase = ph
 	if before.Draining != ph.Draining || before.Withdrawn != ph.Withdrawn {
@@ -52,7 +53,7 @@ func (a *Agent) enter(ph phase) {
 
 // basis is all that a plan depends on, besides the routers that lost their session.
 type basis struct {
-	planKey
+	plan.Key
 	draining, withdrawn bool
 	healthy             bool // kube-proxy
 	unlisted            bool
@@ -60,13 +61,13 @@ type basis struct {
 
 // decide makes the plan, unless all that it depends on is as it was: most events change
 // nothing of it.
-func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
-	now := basis{planKey{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy, a.unlisted}
+func (a *Agent) decide(m inventory.Machine, healthy bool, st plan.Step) {
+	now := basis{plan.Key{Version: a.inputs.Version, Step: st}, a.phase.Draining, a.phase.Withdrawn, healthy, a.unlisted}
 	if a.planned && now == a.lastBasis && !a.downChanged {
 		return
 	}
 	a.speakerInSync, a.lastBasis = false, now
-	a.last = planOf(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.last = plan.Of(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
 	a.last.BGP.Restarting = a.restarting
 	for i, s := range a.last.BGP.Sessions {
 		a.last.BGP.Sessions[i].Password = a.rotation.password(s.Session, a.inputs.Passwords)
@@ -96,32 +97,30 @@ func (a *Agent) syncSpeaker(ctx context.Context) error {
 
 // stage is where a change of mode stands. What a process before this one knew is in
 // force as it is, and a change that waits for something has not begun.
-func (a *Agent) stage(now time.Time) stage {
+func (a *Agent) stage(now time.Time) plan.Step {
 	if a.restored != nil {
-		s := shift{to: carriageOf(a.inputs.Inventory)}
-		st, _ := s.at(now)
-		return st
+		return plan.StepOf(a.inputs.Inventory)
 	}
 	if a.waiting != "" {
-		return a.lastBasis.stage
+		return a.lastBasis.Step
 	}
-	a.sources.shift.begin(now)
-	st, left := a.sources.shift.at(now)
+	a.sources.transition.Begin(now)
+	st, left := a.sources.transition.At(now)
 	a.schedule.wakeIn(left)
 	return st
 }
 
 // routes plans the routes unless what they depend on is as it was.
-func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
-	now := planKey{a.inputs.version.forRoutes(), st}
+func (a *Agent) routes(m inventory.Machine, st plan.Step) routing.Table {
+	now := plan.Key{Version: a.inputs.Version.ForRoutes(), Step: st}
 	if a.planned && now == a.lastRoutesKey && !a.downChanged {
 		return a.last.Routing
 	}
 	a.lastRoutesKey, a.downChanged = now, false
-	view := routingView(a.inputs, m, st.routes, a.down)
-	view.VXLAN, view.AlsoVXLAN = st.vxlan, st.also
+	view := plan.RoutingView(a.inputs, m, st.Routes, a.down)
+	view.VXLAN, view.AlsoVXLAN = st.VXLAN, st.AlsoVXLAN
 	t := a.router.Plan(view)
-	if st.tunnel && st.routes != inventory.ModeOverlay {
+	if st.Tunnel && st.Routes != inventory.ModeOverlay {
 		view.Mode = inventory.ModeOverlay
 		t.Tunnel = routing.Plan(view).Tunnel
 	}
@@ -177,7 +176,7 @@ func (a *Agent) finish(started time.Time, err error) {
 	a.restarting = false
 	a.tellFailure(err)
 	a.schedule.retryAfter(err)
-	a.schedule.wakeIn(a.phase.next)
+	a.schedule.wakeIn(a.phase.Next)
 }
 
 // tellFailure logs what failed, unless the last pass failed for the same.

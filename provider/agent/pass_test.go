@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -58,7 +59,7 @@ func agentIn(t *testing.T, w *world) *Agent {
 	a.speaker, a.table = w, kernelOf{w}
 	a.schedule.timer = time.NewTimer(time.Hour)
 	a.down, a.inherited = map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	in := someInputs(t)
+	in := agenttest.SomeInputs(t)
 	a.restored = &in
 	return a
 }

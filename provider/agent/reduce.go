@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/provider/endpoints"
 	"plinth.dev/plinth/routing"
 )
@@ -23,25 +24,10 @@ import (
 // about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
 const shuttingDown = "node is shutting down"
 
-// node is what the agent needs of a Node.
-type node struct {
-	routing.Node
-	Identity     inventory.NodeIdentity
-	Excluded     bool // from external load balancers
-	ShuttingDown bool // the machine, by its kubelet's word
-	Condition    condition
-}
-
-// condition is the FabricReady condition as the Node bears it; zero: it has none.
-type condition struct {
-	Ready           corev1.ConditionStatus
-	Reason, Message string
-}
-
-func reduceNode(obj any) node {
+func reduceNode(obj any) plan.Node {
 	n := obj.(*corev1.Node)
 	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
-	out := node{
+	out := plan.Node{
 		Node: routing.Node{
 			Name: n.Name, ProviderID: n.Spec.ProviderID, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
 			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
@@ -52,7 +38,7 @@ func reduceNode(obj any) node {
 	for _, c := range n.Status.Conditions {
 		switch c.Type {
 		case lb.FabricReady:
-			out.Condition = condition{c.Status, c.Reason, c.Message}
+			out.Condition = plan.Condition{Ready: c.Status, Reason: c.Reason, Message: c.Message}
 		case corev1.NodeReady:
 			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)
 		default: // the kubelet's, or a stranger's

@@ -13,6 +13,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 var addresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -117,7 +118,7 @@ func TestNodeIsReducedToWhatAPlanNeeds(t *testing.T) {
 	}
 	got := reduceNode(n)
 	if got.Rack != "r1" || !got.Excluded || len(got.Addresses) != 1 || got.PodCIDRs[0].String() != "10.244.1.0/24" || len(got.PodCIDRs) != 1 ||
-		got.Condition != (condition{corev1.ConditionTrue, AsPlanned, "routes 1/1, sessions 1/1"}) || got.Identity.ProviderID != "plinth://w1" {
+		got.Condition != (plan.Condition{Ready: corev1.ConditionTrue, Reason: AsPlanned, Message: "routes 1/1, sessions 1/1"}) || got.Identity.ProviderID != "plinth://w1" {
 		t.Errorf("got %+v", got)
 	}
 }

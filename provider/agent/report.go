@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -33,7 +34,7 @@ func (a *Agent) report(ctx context.Context) {
 		return // not all of them have answered
 	}
 	a.sessions = sessions
-	a.tried.observe(a.inputs.trial, a.last.BGP.Sessions, sessions)
+	a.tried.observe(a.inputs.Trial, a.last.BGP.Sessions, sessions)
 	down, next := lostRouters(a.sessions, a.inherited, time.Now())
 	if !maps.Equal(down, a.down) {
 		a.down, a.downChanged = down, true
@@ -51,7 +52,7 @@ func (a *Agent) tell() {
 	a.tellUnread()
 	s := a.tally().statement().outdated(a.unread)
 	s.report.Passwords, s.report.RulesLost = a.rotation.refused(), a.gate.rulesLost()
-	if a.inputs.trial != nil && a.tried.said.ID == a.inputs.trial.ID {
+	if a.inputs.Trial != nil && a.tried.said.ID == a.inputs.Trial.ID {
 		s.report.Trial = a.tried.said
 	}
 	s.report.NameLinks(a.links.problems())
@@ -121,9 +122,26 @@ func (a *Agent) publish() {
 	s.ProxyHealthy, _ = a.proxy.state()
 	if a.inputs.Inventory != nil {
 		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
-		if m, err := a.inputs.machine(); err == nil {
+		if m, err := a.inputs.Machine(); err == nil {
 			s.Machine, s.MachineState = m.Name, string(m.State)
 		}
 	}
 	a.status.Store(s)
+}
+
+// tellUnread logs what is not read where it has changed.
+func (a *Agent) tellUnread() {
+	now := a.sources.unreadNow()
+	if now == a.unread {
+		return
+	}
+	for _, what := range now.Sentences() {
+		if !slices.Contains(a.unread.Sentences(), what) {
+			slog.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
+		}
+	}
+	if now == (lb.Unread{}) {
+		slog.Info("all that is stored can be read again")
+	}
+	a.unread = now
 }

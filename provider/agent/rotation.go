@@ -9,6 +9,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // alternate is how long a session that is down is left to each of two passwords: routers take a
@@ -38,7 +39,7 @@ type rotating struct {
 
 // observe looks at what sessions want and whether they are up, and decides. It returns when to look
 // again; 0: when something changes.
-func (r *rotation) observe(in inputs, m inventory.Machine, have []bgp.SessionState, now time.Time) (next time.Duration) {
+func (r *rotation) observe(in plan.Inputs, m inventory.Machine, have []bgp.SessionState, now time.Time) (next time.Duration) {
 	wanted := map[bgp.Key]bool{}
 	for _, s := range in.Inventory.Sessions(m) {
 		key, latest := bgp.Key{Router: s.Router, Addr: s.RouterAddr}, in.Passwords[s.Password]

@@ -10,6 +10,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // rotations are two machines of a rack with one router, whose Secret changes.
@@ -54,7 +55,7 @@ func (r *rotations) after(d time.Duration, router bgp.Password) string {
 		for _, name := range []string{"w1", "w2"} {
 			m, _ := r.inv.Machine(name)
 			s := r.inv.Sessions(m)[0]
-			in := inputs{Inventory: r.inv, Passwords: map[inventory.SecretKey]bgp.Password{s.Password: r.secret}}
+			in := plan.Inputs{Inventory: r.inv, Passwords: map[inventory.SecretKey]bgp.Password{s.Password: r.secret}}
 			key := bgp.Key{Router: s.Router, Addr: s.RouterAddr}
 			var have []bgp.SessionState
 			if since, up := r.up[name]; up {

@@ -5,32 +5,32 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+
+	"plinth.dev/plinth/provider/agent/latest"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // saver writes to the state directory in goroutines of its own: the disk may hang, and
 // nothing else may with it.
 type saver struct {
 	disk    disk
-	inputs  newest[inputs]
-	signs   newest[sign]
-	last    version     // of the inputs that it was last given
-	gone    atomic.Bool // the file that they were written to is not there any more
+	inputs  latest.Value[plan.Inputs]
+	signs   latest.Value[sign]
+	last    plan.Version // of the inputs that it was last given
+	gone    atomic.Bool  // the file that they were written to is not there any more
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-func newSaver() *saver { return &saver{inputs: newNewest[inputs](), signs: newNewest[sign]()} }
+func newSaver() *saver { return &saver{inputs: latest.New[plan.Inputs](), signs: latest.New[sign]()} }
 
 // start has what it is given written until stop is called, or ctx ends.
 func (s *saver) start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.running.Go(func() {
-		s.inputs.each(ctx, func(in inputs) {
-			s.writeInputs(in)
-			pause(ctx, saveEvery)
-		})
+		s.inputs.Each(ctx, saveEvery, s.writeInputs)
 	})
-	s.running.Go(func() { s.signs.each(ctx, s.writeSign) })
+	s.running.Go(func() { s.signs.Each(ctx, 0, s.writeSign) })
 }
 
 // stop returns when nothing is being written any more. What is written directly from then
@@ -43,21 +43,21 @@ func (s *saver) stop() {
 // save has the inputs written, unless they are those that it was given last and their file is still there. They are
 // written at most once a second: what is lost between two is told again by the API
 // server, or by the sessions' own routers.
-func (s *saver) save(in inputs) {
-	if gone := s.gone.Swap(false); in.version == s.last && !gone {
+func (s *saver) save(in plan.Inputs) {
+	if gone := s.gone.Swap(false); in.Version == s.last && !gone {
 		return
 	}
-	s.last = in.version
-	s.inputs.put(in)
+	s.last = in.Version
+	s.inputs.Put(in)
 }
 
 // forget has the next inputs written whichever they are.
-func (s *saver) forget() { s.last = version{} }
+func (s *saver) forget() { s.last = plan.Version{} }
 
 // sign has a sign of life written.
-func (s *saver) sign(last signs) { s.signs.put(s.disk.sign(last)) }
+func (s *saver) sign(last signs) { s.signs.Put(s.disk.sign(last)) }
 
-func (s *saver) writeInputs(in inputs) {
+func (s *saver) writeInputs(in plan.Inputs) {
 	if err := s.disk.save(in); err != nil {
 		slog.Warn("the state was not saved", "err", err)
 	}

@@ -27,6 +27,8 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -43,7 +45,7 @@ func TestStateIsAsItsFormatSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := someInputs(t)
+	want := agenttest.SomeInputs(t)
 	if err := d.save(want); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func TestStateIsAsItsFormatSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial"), addresses, prefix); diff != "" || !document.Equal(got.Inventory, want.Inventory) {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(plan.Inputs{}, "Inventory", "Version", "Trial"), addresses, prefix); diff != "" || !document.Equal(got.Inventory, want.Inventory) {
 		t.Error(diff)
 	}
 }
@@ -126,9 +128,9 @@ func newer() error {
 // TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne and goes on with all else.
 func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 	s, _ := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.0.0/24", 1))
-	was := until(t, s, "all is known", func(inputs) bool { return true }).Inventory
+	was := until(t, s, "all is known", func(plan.Inputs) bool { return true }).Inventory
 	s.accept(t.Context(), source.Followed{}, newer())
-	in := until(t, s, "it plans on", func(inputs) bool { return true })
+	in := until(t, s, "it plans on", func(plan.Inputs) bool { return true })
 	if in.Inventory != was {
 		t.Errorf("in force is %v", in.Inventory)
 	}
@@ -145,12 +147,12 @@ func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testing.T) {
 	for rack, want := range map[string]bool{"r1": true, "elsewhere": false, "": false} {
 		s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
-		s.known = node{}
+		s.known = plan.Node{}
 		s.known.Name, s.known.Rack = "w1", "r1"
 		if rack != "" {
 			inv := oneRack(t, inventory.ModeDirect)
 			inv.Racks[0].Name = rack
-			s.remembered = rememberedOf(inputs{Inventory: reparsed(t, inv)})
+			s.remembered = rememberedOf(plan.Inputs{Inventory: reparsed(t, inv)})
 		}
 		s.accept(t.Context(), source.Followed{}, newer())
 		if (s.inventory != nil) != want {
@@ -184,7 +186,7 @@ func claimObject(vip, service, format string) *networkingv1.IPAddress {
 func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 	a, b := lb.ServiceKey{Namespace: "d", Name: "a"}, lb.ServiceKey{Namespace: "d", Name: "b"}
 	s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
-	s.remembered = rememberedOf(inputs{Offers: sorted.Of(advertise.Offer{Service: b, VIP: netip.MustParseAddr("192.0.2.2")})})
+	s.remembered = rememberedOf(plan.Inputs{Offers: sorted.Of(advertise.Offer{Service: b, VIP: netip.MustParseAddr("192.0.2.2")})})
 	add := func(objects ...*networkingv1.IPAddress) {
 		t.Helper()
 		for _, o := range objects {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
@@ -30,7 +32,7 @@ type sources struct {
 	follow    func(ctx context.Context, rack string, set func(source.Followed, error)) error // the accepted inventory
 
 	mu        sync.Mutex // guards the mirrors, and what follows
-	self      *mirror[node]
+	self      *mirror[plan.Node]
 	services  *mirror[service]
 	claims    *mirror[claim]
 	endpoints *mirror[endpointSlice]
@@ -48,15 +50,15 @@ type sources struct {
 	trial     *source.Trial // whose inventory that is; nil: the accepted one
 	unread    unread
 	accepted  time.Time // the API server said anything about the inventory
-	known     node      // as last seen: its deletion changes nothing that is announced
-	version   version
+	known     plan.Node // as last seen: its deletion changes nothing that is announced
+	version   plan.Version
 	others    []*routing.Node          // by name, for version.nodes; neither it nor a Node is ever changed
 	moved     map[string]*routing.Node // that others does not know yet; nil: gone
 
 	// What is followed at the moment; used by the agent's goroutine alone.
 	serviceLabels []string // keys; see followServices
 	stopServices  context.CancelFunc
-	shift         shift
+	transition    plan.ModeTransition
 	rack          string
 	labels        string
 	stopRack      context.CancelFunc
@@ -79,7 +81,7 @@ const secretPatience = 5 * time.Second
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
-		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, catalog: newCatalog(), moved: map[string]*routing.Node{},
+		transition: plan.ModeTransition{Pause: plan.TransitionPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, catalog: newCatalog(), moved: map[string]*routing.Node{},
 		departed: map[netip.Prefix]time.Time{},
 		secrets:  map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
@@ -97,11 +99,11 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 	}
 	s.inPools = newMirror("nodes", &s.mu, reduceTaken, changed)
 	s.inPools.change = s.takenChanged
-	s.self.change = func(_ string, old, now *node) {
+	s.self.change = func(_ string, old, now *plan.Node) {
 		if now != nil && now.Name == nodeName {
 			s.selfSeen(old, *now)
 			s.known = *now
-			s.version.self++
+			s.version.Self++
 		}
 	}
 	return s
@@ -128,8 +130,8 @@ func (s *sources) adjust(ctx context.Context) {
 	if inv == nil {
 		return
 	}
-	s.shift.change(carriageOf(inv), time.Now())
-	if labels := inv.AdvertiseLabels(); !containsAll(s.serviceLabels, labels) {
+	s.transition.Change(plan.CarriageOf(inv), time.Now())
+	if labels := inv.AdvertiseLabels(); !plan.ContainsAll(s.serviceLabels, labels) {
 		s.followServices(ctx, labels)
 	}
 	switch labels, needed := s.neighbourhood(inv); {
@@ -165,11 +167,6 @@ func (s *sources) followServices(ctx context.Context, labels []string) {
 	s.mu.Unlock()
 	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
 	go follow(own, next, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
-}
-
-// containsAll reports whether one list has all of another.
-func containsAll[T comparable](list, others []T) bool {
-	return !slices.ContainsFunc(others, func(x T) bool { return !slices.Contains(list, x) })
 }
 
 func (s *sources) followRack(ctx context.Context, rack string) {
@@ -252,7 +249,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 			stop()
 			delete(s.stopSecret, name)
 			delete(s.secrets, name)
-			s.version.secrets++
+			s.version.Secrets++
 		}
 	}
 	for _, name := range names {
@@ -262,9 +259,9 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 		own, stop := context.WithCancel(ctx)
 		s.stopSecret[name], s.secrets[name] = stop, newMirror("secrets", &s.mu, reduceSecret, s.changed)
 		time.AfterFunc(s.patience, s.changed)
-		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.secrets++ }
+		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.Secrets++ }
 		s.secrets[name].believe = func(map[string]bool) bool {
-			s.version.secrets++ // what is remembered counts no more
+			s.version.Secrets++ // what is remembered counts no more
 			return true
 		}
 		go follow(own, s.secrets[name], s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
@@ -273,7 +270,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 }
 
 // snapshot returns the inputs of one moment, and reports what is still missing.
-func (s *sources) snapshot() (in inputs, missing string) {
+func (s *sources) snapshot() (in plan.Inputs, missing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nextNodes != nil && s.nextNodes.synced {
@@ -281,26 +278,19 @@ func (s *sources) snapshot() (in inputs, missing string) {
 		s.forgetOrder()
 	}
 	if missing := s.missing(); missing != "" {
-		return inputs{}, missing
+		return plan.Inputs{}, missing
 	}
-	if s.version.inventory != s.inventory {
-		s.catalog.followLinks(subnetsOf(s.inventory.Links()))
+	if s.version.Inventory != s.inventory {
+		s.catalog.followLinks(plan.SubnetsOf(s.inventory.Links()))
 	}
-	s.version.inventory = s.inventory
+	s.version.Inventory = s.inventory
 	offers := s.catalog.all()
-	s.version.offers = s.catalog.changes
+	s.version.Offers = s.catalog.changes
 	taken := s.takenNow(time.Now()) // it may be another version
-	in = inputs{
-		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), Taken: taken, version: s.version, trial: s.trial,
+	in = plan.Inputs{
+		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), Taken: taken, Version: s.version, Trial: s.trial,
 	}
 	return in, ""
-}
-
-func subnetsOf(links []inventory.Link) (all []netip.Prefix) {
-	for _, l := range links {
-		all = append(all, l.Subnet)
-	}
-	return all
 }
 
 // missing names what the API server has not told yet.
@@ -379,7 +369,7 @@ func (s *sources) heard() map[string]time.Duration {
 }
 
 // selfNow returns the Node as it is now.
-func (s *sources) selfNow() (node, bool) {
+func (s *sources) selfNow() (plan.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, ok := s.self.items[s.nodeName]
@@ -391,4 +381,34 @@ func (s *sources) heardOfSelf() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.self.heard)
+}
+
+// ownerOf is the Node that the claim of a VIP says answers for it; empty: none.
+func (s *sources) ownerOf(vip netip.Addr) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims.items[vip.String()].Owner
+}
+
+// secretsOf are the names of the Secrets that the machine's sessions take passwords
+// from, sorted.
+func secretsOf(inv *inventory.Inventory, m inventory.Machine) []string {
+	var names []string
+	for _, s := range inv.Sessions(m) {
+		if s.Password.Secret != "" {
+			names = append(names, s.Password.Secret)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// neighbourhood selects the Nodes that a plan needs: those of the racks that share a
+// subnet with ours, all of them in overlay. It reports false where none is needed.
+func neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (labels string, needed bool) {
+	racks, all := routing.Neighbourhood(inv, mode, rack)
+	if all || len(racks) == 0 {
+		return "", all
+	}
+	return inventory.LabelRack + " in (" + strings.Join(racks, ",") + ")", true
 }

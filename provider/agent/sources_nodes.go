@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
@@ -77,7 +78,7 @@ func (s *sources) neighbours() []*routing.Node {
 	case s.nodes == nil:
 		return nil
 	case s.others == nil || len(s.moved) > len(s.others)/8:
-		s.others = slices.SortedFunc(maps.Values(s.nodes.items), compareNames)
+		s.others = slices.SortedFunc(maps.Values(s.nodes.items), plan.CompareNames)
 	case len(s.moved) > 0:
 		s.others = slices.Clone(s.others)
 		for name, n := range s.moved {
@@ -87,8 +88,6 @@ func (s *sources) neighbours() []*routing.Node {
 	s.moved = map[string]*routing.Node{}
 	return s.others
 }
-
-func compareNames(a, b *routing.Node) int { return strings.Compare(a.Name, b.Name) }
 
 // put has a sorted list hold a Node, or none of that name.
 func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
@@ -109,7 +108,7 @@ func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
 func (s *sources) forgetOrder() {
 	s.others = nil
 	s.moved = map[string]*routing.Node{}
-	s.version.nodes++
+	s.version.Nodes++
 }
 
 // nodeChanged says that one Node is not as it was. A mirror that others have taken the
@@ -122,13 +121,13 @@ func (s *sources) nodeChanged(from *mirror[*routing.Node], name string, now **ro
 	if now != nil {
 		s.moved[name] = *now
 	}
-	s.version.nodes++
+	s.version.Nodes++
 }
 
 // neighbourhood selects the Nodes that are needed now, whatever mode is to come.
 func (s *sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
-	st, _ := s.shift.at(time.Now())
-	return neighbourhood(inv, st.needed(), s.rack)
+	st, _ := s.transition.At(time.Now())
+	return neighbourhood(inv, st.Needed(), s.rack)
 }
 
 func (s *sources) nodesAre(labels string) bool {

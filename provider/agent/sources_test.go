@@ -25,6 +25,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/wait"
 )
@@ -93,7 +94,7 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 		return true, watch.Filter(w, selected(action.(clienttesting.WatchAction).GetWatchRestrictions().Labels)), err
 	})
 	s := newSources(client, "kube-system", "w1", func() {})
-	s.shift.pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
+	s.transition.Pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
 	s.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: oneRack(t, mode)}, nil)
 		<-ctx.Done()
@@ -114,7 +115,7 @@ func selected(by labels.Selector) watch.FilterFunc {
 }
 
 // until has the sources adjust until a snapshot is as it should be.
-func until(t *testing.T, s *sources, what string, ok func(inputs) bool) (in inputs) {
+func until(t *testing.T, s *sources, what string, ok func(plan.Inputs) bool) (in plan.Inputs) {
 	t.Helper()
 	wait.True(t, 20*time.Second, 5*time.Millisecond, what, func() (bool, string) {
 		s.adjust(t.Context())
@@ -132,8 +133,8 @@ func names(nodes []*routing.Node) (out []string) {
 	return out
 }
 
-func are(want ...string) func(inputs) bool {
-	return func(in inputs) bool { return slices.Equal(names(in.Nodes), want) }
+func are(want ...string) func(plan.Inputs) bool {
+	return func(in plan.Inputs) bool { return slices.Equal(names(in.Nodes), want) }
 }
 
 // lists has the mirror of Nodes that is in force hear the answer to a list.
@@ -147,7 +148,7 @@ func (s *sources) lists(t *testing.T, nodes ...any) {
 func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
 	own, heir := rackNode("w1", "10.244.1.0/24", 1), rackNode("w3", "10.244.2.0/24", 200)
 	s, client := followed(t, inventory.ModeDirect, own, heir)
-	until(t, s, "both Nodes are known, and every change of them is seen", func(in inputs) bool {
+	until(t, s, "both Nodes are known, and every change of them is seen", func(in plan.Inputs) bool {
 		return are("w1", "w3")(in) && client.watches.Load() == 3 // of the own Node, of those in pools, and of those around it
 	})
 
@@ -160,7 +161,7 @@ func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
 	s.lists(t)
 	for range 3 {
 		<-time.After(s.grace)
-		if in := until(t, s, "there is a snapshot", func(inputs) bool { return true }); !are("w2", "w3")(in) {
+		if in := until(t, s, "there is a snapshot", func(plan.Inputs) bool { return true }); !are("w2", "w3")(in) {
 			t.Fatalf("while this machine's own Node is missing the Nodes are %v", names(in.Nodes))
 		}
 	}
@@ -170,11 +171,11 @@ func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := until(t, s, "w2 is forgotten", are("w1", "w3"))
-	m, err := in.machine()
+	m, err := in.Machine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
+	table := routing.Plan(plan.RoutingView(in, m, inventory.ModeDirect, nil))
 	taken := netip.MustParsePrefix("10.244.2.0/24")
 	if len(table.Refusals) > 0 || !slices.ContainsFunc(table.Routes, func(r routing.Route) bool { return r.Dst == taken }) {
 		t.Errorf("w3 has no route to its pods: %v, refused %v", table.Routes, table.Refusals)
@@ -191,7 +192,7 @@ func TestNodesAreKnownWhileADoubtIsSettled(t *testing.T) {
 	}
 	client.lists.Store(&fail)
 	s.lists(t)
-	until(t, s, "the Nodes are listed again", func(in inputs) bool {
+	until(t, s, "the Nodes are listed again", func(in plan.Inputs) bool {
 		if !are("w1", "w2")(in) {
 			t.Fatalf("the Nodes are %v", names(in.Nodes))
 		}
@@ -214,15 +215,15 @@ func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
 	until(t, s, "all Nodes are known", are(all...))
 	old := s.nodes
 	s.followNodes(t.Context(), s.labels)
-	before := until(t, s, "another mirror is in force", func(inputs) bool { return s.nodes != old })
+	before := until(t, s, "another mirror is in force", func(plan.Inputs) bool { return s.nodes != old })
 	if err := old.Add(rackNode("w30", "10.244.30.0/24", 30)); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.Delete(nodes[1]); err != nil {
 		t.Fatal(err)
 	}
-	if in, missing := s.snapshot(); missing != "" || !are(all...)(in) || in.version.nodes != before.version.nodes {
-		t.Errorf("missing %q, Nodes %v of version %d, before %d", missing, names(in.Nodes), in.version.nodes, before.version.nodes)
+	if in, missing := s.snapshot(); missing != "" || !are(all...)(in) || in.Version.Nodes != before.Version.Nodes {
+		t.Errorf("missing %q, Nodes %v of version %d, before %d", missing, names(in.Nodes), in.Version.Nodes, before.Version.Nodes)
 	}
 }
 
@@ -232,7 +233,7 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 	s, client := followed(t, inventory.ModeFabric, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
 	a := &Agent{sources: s, schedule: schedule{timer: time.NewTimer(time.Hour)}}
 	a.inputs = until(t, s, "both Nodes are known", are("w1", "w2"))
-	if st := a.stage(time.Now()); st.routes != inventory.ModeFabric {
+	if st := a.stage(time.Now()); st.Routes != inventory.ModeFabric {
 		t.Fatalf("at first %+v", st)
 	}
 	answer := make(chan struct{})
@@ -243,13 +244,13 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 	client.lists.Store(&wait)
 	s.accept(t.Context(), source.Followed{Inventory: oneRack(t, inventory.ModeOverlay)}, nil)
 	s.adjust(t.Context())
-	<-time.After(3 * s.shift.pause)
+	<-time.After(3 * s.transition.Pause)
 	if _, missing := s.snapshot(); missing != "the nodes" {
 		t.Fatalf("missing %q", missing)
 	}
 	close(answer)
 	a.inputs = until(t, s, "the Nodes of the overlay are known", are("w1", "w2"))
-	if st, want := a.stage(time.Now()), (stage{routes: inventory.ModeFabric, tunnel: true, fabric: true, vxlan: inventory.DefaultVXLAN}); st != want {
+	if st, want := a.stage(time.Now()), (plan.Step{Routes: inventory.ModeFabric, Tunnel: true, Fabric: true, VXLAN: inventory.DefaultVXLAN}); st != want {
 		t.Errorf("the first step is %+v, want %+v", st, want)
 	}
 }
@@ -267,7 +268,7 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 	locked := func() (map[inventory.SecretKey]bgp.Password, uint64) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.passwords(), s.version.secrets
+		return s.passwords(), s.version.Secrets
 	}
 	before, version := locked()
 	if len(before) != 1 || before[key] != "s3cret" {
@@ -312,7 +313,7 @@ func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 
 func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
 	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	said := func() (c condition) {
+	said := func() (c plan.Condition) {
 		select {
 		case c = <-a.writer.want:
 		default:
@@ -320,17 +321,17 @@ func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
 		return c
 	}
 	a.wait("the accepted inventory")
-	if a.tell(); said() != (condition{}) {
+	if a.tell(); said() != (plan.Condition{}) {
 		t.Error("it says something at once")
 	}
 	a.waitsSince = a.waitsSince.Add(-waitsLong)
 	a.wait("the accepted inventory")
 	a.tell()
-	if c, want := said(), (condition{corev1.ConditionFalse, Incomplete, "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
+	if c, want := said(), (plan.Condition{Ready: corev1.ConditionFalse, Reason: Incomplete, Message: "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
 		t.Errorf("it says %v, want %v", c, want)
 	}
 	a.wait("the nodes") // the API server does tell things, one after the other
-	if a.tell(); said() != (condition{}) {
+	if a.tell(); said() != (plan.Condition{}) {
 		t.Error("it says at once that the next is missing")
 	}
 }

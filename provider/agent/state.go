@@ -23,6 +23,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/sorted"
 	"plinth.dev/plinth/uptime"
@@ -174,7 +175,7 @@ type saved struct {
 	Version   int
 	Owner     owner
 	Inventory string
-	Self      node
+	Self      plan.Node
 	Nodes     []*routing.Node
 	Offers    []savedOffer
 	Passwords []savedPassword
@@ -225,7 +226,7 @@ type savedPassword struct {
 	Value []byte
 }
 
-func (d disk) save(in inputs) error {
+func (d disk) save(in plan.Inputs) error {
 	s := saved{Version: document.StoredFormat(in.Inventory), Owner: d.owner, Inventory: string(document.FormatAccepted(in.Inventory)), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed), Answered: in.Answered, Taken: in.Taken}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
@@ -270,7 +271,7 @@ var (
 	errOtherOwner = fmt.Errorf("%w here", errNoState)
 )
 
-func (d disk) load() (inputs, error) {
+func (d disk) load() (plan.Inputs, error) {
 	var head struct{ Version int } // of another version all else may have another form
 	var s saved
 	err := d.read(stateFile, &head)
@@ -283,21 +284,21 @@ func (d disk) load() (inputs, error) {
 		err = d.read(stateFile, &s)
 	}
 	if err != nil {
-		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
+		return plan.Inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	s.Owner.Node = cmp.Or(s.Owner.Node, s.Self.Name) // an older agent wrote no owner
 	if what := s.Owner.conflict(d.owner); what != "" {
-		return inputs{}, fmt.Errorf("%w: %s: %s", errOtherOwner, filepath.Join(d.dir, stateFile), what)
+		return plan.Inputs{}, fmt.Errorf("%w: %s: %s", errOtherOwner, filepath.Join(d.dir, stateFile), what)
 	}
 	inv, problems := document.ParseAccepted(document.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
 	if err := problems.Err(); err != nil {
-		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
+		return plan.Inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *routing.Node) bool { return n == nil }) // the file was damaged
-	slices.SortFunc(s.Nodes, compareNames)                                               // an older agent wrote them in another order
+	slices.SortFunc(s.Nodes, plan.CompareNames)                                          // an older agent wrote them in another order
 	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }                       // damaged, too
 	s.Answered, s.Taken = slices.DeleteFunc(s.Answered, isInvalid), slices.DeleteFunc(s.Taken, isInvalid)
-	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Answered: s.Answered, Taken: s.Taken, Passwords: map[inventory.SecretKey]bgp.Password{}}
+	in := plan.Inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Answered: s.Answered, Taken: s.Taken, Passwords: map[inventory.SecretKey]bgp.Password{}}
 	for _, p := range s.Passwords {
 		in.Passwords[p.Key] = bgp.Password(p.Value)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
@@ -49,7 +51,7 @@ func TestAStateWithANullAnywhereIsSurvived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.save(someInputs(t)); err != nil {
+	if err := d.save(agenttest.SomeInputs(t)); err != nil {
 		t.Fatal(err)
 	}
 	state := filepath.Join(d.dir, stateFile)
@@ -68,13 +70,13 @@ func TestAStateWithANullAnywhereIsSurvived(t *testing.T) {
 		}
 		loaded++
 		t.Log("null at", path)
-		m, err := in.machine()
+		m, err := in.Machine()
 		if err != nil {
 			continue
 		}
 		for _, mode := range []inventory.Mode{inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
-			routes := new(routing.Planner).Plan(routingView(in, m, mode, nil))
-			planOf(new(advertise.Planner), in, m, phase{}, true, stage{routes: mode}, routes)
+			routes := new(routing.Planner).Plan(plan.RoutingView(in, m, mode, nil))
+			plan.Of(new(advertise.Planner), in, m, plan.Phase{}, true, plan.Step{Routes: mode}, routes)
 		}
 	}
 	if loaded == 0 {

@@ -15,6 +15,8 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // thisOwner is who the state of someInputs is of.
@@ -25,7 +27,7 @@ func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := someInputs(t)
+	want := agenttest.SomeInputs(t)
 	if err := d.save(want); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,7 @@ func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	if !document.Equal(got.Inventory, want.Inventory) {
 		t.Error("another inventory")
 	}
-	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial")
+	ignore := cmpopts.IgnoreFields(plan.Inputs{}, "Inventory", "Version", "Trial")
 	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	if diff := cmp.Diff(want, got, ignore, addresses, prefix); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -76,15 +78,15 @@ func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
 	}
 	a := New(Options{Client: fake.NewClientset()})
 	a.saver.disk, a.planned = d, true // and nobody writes
-	in := someInputs(t)
+	in := agenttest.SomeInputs(t)
 	for i := range 3 {
-		in.version.offers = uint64(i + 1)
+		in.Version.Offers = uint64(i + 1)
 		a.saver.save(in)
-		a.enter(phase{Draining: i%2 == 0})
+		a.enter(plan.Phase{Draining: i%2 == 0})
 		a.signOfLife()
 	}
-	if got := <-a.saver.inputs; got.version != in.version {
-		t.Errorf("the inputs that wait to be written are %+v, want the newest, %+v", got.version, in.version)
+	if got := <-a.saver.inputs; got.Version != in.Version {
+		t.Errorf("the inputs that wait to be written are %+v, want the newest, %+v", got.Version, in.Version)
 	}
 	if s := <-a.saver.signs; s.BootID != d.bootID {
 		t.Errorf("the sign of life is %+v", s)
@@ -154,8 +156,8 @@ func TestASavedStateThatIsGoneIsWrittenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, in, file := newSaver(), someInputs(t), filepath.Join(dir, stateFile)
-	s.disk, in.version = d, version{self: 1}
+	s, in, file := newSaver(), agenttest.SomeInputs(t), filepath.Join(dir, stateFile)
+	s.disk, in.Version = d, plan.Version{Self: 1}
 	writes := func() bool {
 		t.Helper()
 		s.writeSign(d.now())

@@ -1,16 +1,12 @@
 package agent
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 	"plinth.dev/plinth/sorted"
@@ -50,7 +46,7 @@ type Status struct {
 
 	passed   time.Time
 	settings []kernel.Setting
-	plan     plan
+	plan     plan.Plan
 	offers   sorted.List[advertise.Offer] // that it was made of
 	onLinks  []advertise.Refusal
 	overdue  []advertise.Question
@@ -211,42 +207,4 @@ func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	return out
 }
 
-// Handler serves /healthz, /readyz, /metrics and /status.
-func (a *Agent) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", a.healthz)
-	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.HandleFunc("GET /status", a.serveStatus)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
-	return mux
-}
-
 func (s *Status) isStuck() bool { return !s.passed.IsZero() && time.Since(s.passed) > stuckAfter }
-
-// healthz fails when the agent is stuck. Sessions that are down are no reason to
-// start it anew.
-func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
-	if s := a.status.Load(); s.isStuck() {
-		http.Error(w, fmt.Sprintf("no pass for %v", time.Since(s.passed).Round(time.Second)), http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = fmt.Fprintln(w, "ok")
-}
-
-// readyz succeeds once a plan has been carried out.
-func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
-	if s := a.status.Load(); !s.Ready {
-		http.Error(w, "waiting for "+s.WaitingFor, http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = fmt.Fprintln(w, "ok")
-}
-
-func (a *Agent) serveStatus(w http.ResponseWriter, r *http.Request) {
-	s := *a.status.Load()
-	s.fill(a.o.Speaker.State(r.Context()), a.sources.heard())
-	w.Header().Set("Content-Type", "application/json")
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	_ = e.Encode(s)
-}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 
@@ -9,6 +8,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // unread is what the API server has and this agent does not read, since a newer version
@@ -66,12 +66,12 @@ func (s *sources) readClaim(obj any) claim {
 
 // remembered is what the process before this one knew. It is never changed.
 type remembered struct {
-	inputs
+	plan.Inputs
 	claims map[string]claim // by the name of the IPAddress
 }
 
-func rememberedOf(in inputs) remembered {
-	r := remembered{inputs: in, claims: map[string]claim{}}
+func rememberedOf(in plan.Inputs) remembered {
+	r := remembered{Inputs: in, claims: map[string]claim{}}
 	for o := range in.Offers.All() {
 		c := r.claims[o.VIP.String()]
 		c.VIP, c.Holders = o.VIP, append(c.Holders, o.Service)
@@ -95,21 +95,4 @@ func (r remembered) hasRack(name string) bool {
 	}
 	_, ok := r.Inventory.Rack(name)
 	return ok
-}
-
-// tellUnread logs what is not read where it has changed.
-func (a *Agent) tellUnread() {
-	now := a.sources.unreadNow()
-	if now == a.unread {
-		return
-	}
-	for _, what := range now.Sentences() {
-		if !slices.Contains(a.unread.Sentences(), what) {
-			slog.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
-		}
-	}
-	if now == (lb.Unread{}) {
-		slog.Info("all that is stored can be read again")
-	}
-	a.unread = now
 }

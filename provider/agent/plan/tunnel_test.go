@@ -1,4 +1,4 @@
-package agent
+package plan
 
 import (
 	"net/netip"
@@ -45,8 +45,8 @@ spec:
 		tunnel := func(name, other string) routing.Tunnel {
 			m, _ := inv.Machine(name)
 			o := nodes[other]
-			in := inputs{Inventory: inv, Self: node{Node: nodes[name], Identity: inventory.NodeIdentity{Name: name}}, Nodes: []*routing.Node{&o}}
-			return routing.Plan(routingView(in, m, inventory.ModeOverlay, nil)).Tunnel
+			in := Inputs{Inventory: inv, Self: Node{Node: nodes[name], Identity: inventory.NodeIdentity{Name: name}}, Nodes: []*routing.Node{&o}}
+			return routing.Plan(RoutingView(in, m, inventory.ModeOverlay, nil)).Tunnel
 		}
 		w1, w2 := tunnel("w1", "w2"), tunnel("w2", "w1")
 		for _, ends := range [][2]routing.Tunnel{{w1, w2}, {w2, w1}} {

@@ -63,7 +63,7 @@ func (a *Agent) lastWords() {
 func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, a.o.DrainTime+leaveWithin)
 	defer cancel()
-	a.drain.asked = true
+	a.drain.Asked = true
 	if !a.workUntil(ctx, kernelEvents, func() bool { return a.phase.Withdrawn }) {
 		slog.Warn("the drain came to no end", "waiting for", a.waiting)
 	}

@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"plinth.dev/plinth/lb/advertise"
+)
+
+// admit applies the gate to the inputs.
+func (a *Agent) admit(now time.Time) {
+	told := map[string]int{}
+	tell := func(level slog.Level, what string, p advertise.Passage) {
+		if told[what]++; told[what] <= refusalsTold {
+			slog.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
+		}
+	}
+	for _, p := range a.gate.apply(&a.inputs, now) {
+		switch {
+		case p.Evidence == advertise.Gone:
+			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", p)
+			continue
+		case p.Question.Lost:
+			tell(slog.LevelInfo, "kube-proxy's rules for a VIP are there again", p)
+			continue
+		case p.Evidence == advertise.Overdue:
+			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", p)
+		}
+		a.metrics.rulesWait.WithLabelValues(string(p.Evidence)).Observe(p.After.Seconds())
+	}
+	for what, n := range told {
+		if n > refusalsTold {
+			slog.Warn(what+", and more of them; see /status", "all", n)
+		}
+	}
+}

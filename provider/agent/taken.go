@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/taken"
+)
+
+// takenChanged says that what one Node has of pools is not what it was. What it had counts for a while.
+func (s *sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
+	s.version.Taken++
+	if old != nil {
+		s.depart(*old)
+	}
+}
+
+// depart has what Nodes had of pools count for a while: they bear no label any more, or bore it when the process before this one ended.
+func (s *sources) depart(had []netip.Prefix) {
+	now := time.Now()
+	for _, p := range had {
+		s.departed[p] = now
+	}
+}
+
+// forget lets go of what departed, once Nodes were in no doubt for s.grace since then. So long a controller may be away: it labels
+// again what lost its label to a restored backup, and a Node that was deleted and made again by its kubelet.
+func (s *sources) forget(now time.Time) {
+	if !s.sure(now) {
+		s.sureSince = time.Time{}
+		return
+	}
+	if s.sureSince.IsZero() {
+		s.sureSince = now
+	}
+	var next time.Duration
+	for p, at := range s.departed {
+		switch left := s.grace - now.Sub(later(at, s.sureSince)); {
+		case left <= 0:
+			delete(s.departed, p)
+			s.version.Taken++
+		case next == 0 || left < next:
+			next = left
+		}
+	}
+	if s.forgets != nil {
+		s.forgets.Stop()
+	}
+	if next > 0 {
+		s.forgets = time.AfterFunc(next, s.changed)
+	}
+}
+
+// later is the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// takenNow is what Nodes have of pools: those that bear the label, and for a while those that bore it. It is asked with the lock held.
+func (s *sources) takenNow(now time.Time) []netip.Prefix {
+	s.forget(now)
+	if s.taken != nil && s.takenAt == s.version.Taken {
+		return s.taken
+	}
+	all := slices.AppendSeq([]netip.Prefix{}, maps.Keys(s.departed))
+	for _, has := range s.inPools.items {
+		all = append(all, has...)
+	}
+	slices.SortFunc(all, netip.Prefix.Compare)
+	s.taken, s.takenAt = slices.Compact(all), s.version.Taken
+	return s.taken
+}
+
+// selfSeen notes when this machine's Node is back after it was gone, or is another one: the API server has lost its store, or has an old
+// one, and the Nodes of the other machines come back one by one, with the labels that the controller gives them.
+func (s *sources) selfSeen(old *plan.Node, now plan.Node) {
+	if wasThere := s.known.Name != ""; wasThere && (old == nil || !now.Created.Equal(old.Created)) {
+		s.returned = time.Now()
+		time.AfterFunc(s.grace, s.changed)
+	}
+}
+
+// isSure reports whether Nodes are as they should be: this machine's is there, and was not gone of late, those in pools are listed, and
+// the pools are the ones that the controller labels by, for this agent can read the inventory.
+func (s *sources) isSure(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sure(now)
+}
+
+// sure is isSure with the lock held.
+func (s *sources) sure(now time.Time) bool {
+	_, there := s.self.items[s.nodeName]
+	return there && s.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.grace)
+}
+
+// takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.
+const takenOfNode = 64
+
+// reduceTaken keeps what a Node has that no VIP is given from.
+func reduceTaken(obj any) (has []netip.Prefix) {
+	all := taken.By(obj)
+	for _, t := range all[:min(len(all), takenOfNode)] {
+		has = append(has, t.Prefix)
+	}
+	return has
+}
