@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"provider/installation":        4,
 	"provider/agent":               6,
 	"provider/agent/agenttest":     5,
+	"provider/agent/disk":          5,
 	"provider/agent/plan":          4,
 	"provider/agent/latest":        0,
 	"provider/vip":                 4,

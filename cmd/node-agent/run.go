@@ -28,6 +28,7 @@ import (
 	"plinth.dev/plinth/lb/onlink"
 	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider/agent"
+	"plinth.dev/plinth/provider/agent/disk"
 )
 
 const (
@@ -82,7 +83,7 @@ func serveNode(ctx context.Context, f *flags) error {
 	listeners := bfd.NewListeners()
 	wire, machines := links(listeners)
 	a := agent.New(agent.Options{
-		NodeName: f.nodeName, Identity: agent.ThisMachine(), Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
+		NodeName: f.nodeName, Identity: disk.ThisMachine(), Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
 		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client,
 		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort, BFD: listeners}), Table: f.table(),
 		Wire: wire, Mesh: machines,

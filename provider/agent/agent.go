@@ -18,6 +18,7 @@ import (
 	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/lb/mesh"
 	"plinth.dev/plinth/lb/onlink"
+	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -29,17 +30,16 @@ const (
 
 	resyncEvery = 30 * time.Second
 	reportEvery = 500 * time.Millisecond // at most
-	saveEvery   = time.Second            // at most
 	rereadEvery = 20 * time.Millisecond  // at most: a thousand deletions are repaired together
 	leaveWithin = 5 * time.Second
-	comesUp     = 30 * time.Second // after a boot: the API server, and kube-proxy
+	bootGrace   = 30 * time.Second // after a boot: the API server, and kube-proxy
 	waitsLong   = 30 * time.Second // for one thing, until the Node's condition says so
 )
 
 // Options say who the agent is and what it works with.
 type Options struct {
 	NodeName  string
-	Identity  MachineIdentity
+	Identity  disk.MachineIdentity
 	Namespace string // Plinth's
 	StateDir  string
 	ProxyURL  string        // of kube-proxy's health check
@@ -87,11 +87,11 @@ type Agent struct {
 	status  atomic.Pointer[Status]
 
 	// Used by the goroutine of Run alone.
-	saver         *saver
+	saver         *disk.Saver
 	schedule      schedule
 	inputs        plan.Inputs // in force
 	restored      *plan.Inputs
-	patience      time.Duration // with what comes up after a boot
+	bootGrace     time.Duration // with what comes up after a boot
 	comesUp       time.Time     // until then the API server is waited for; zero: the machine has not just booted
 	live          bool          // the API server has told all
 	unlisted      bool          // the inventory has no machine for this Node any more
@@ -115,7 +115,7 @@ type Agent struct {
 	rotation      rotation
 	settings      []kernel.Setting              // that keep packets from pods
 	gateways      map[netip.Prefix][]netip.Addr // of the default routes, by link
-	signed        []netip.Addr                  // that the last sign of life says are answered for
+	claimsOnDisk  []netip.Addr                  // that the last sign of life says are answered for
 	waiting       string                        // for what; what is in force stays in force meanwhile
 	waitsSince    time.Time                     // for that
 	lastFailure   string                        // of the last pass
@@ -129,7 +129,7 @@ type Agent struct {
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: plan.Drain{Time: o.DrainTime}, findGateways: kernel.GatewaysOn, gateways: map[netip.Prefix][]netip.Addr{}}
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: disk.NewSaver(), bootGrace: bootGrace, drain: plan.Drain{Time: o.DrainTime}, findGateways: kernel.GatewaysOn, gateways: map[netip.Prefix][]netip.Addr{}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
@@ -166,7 +166,7 @@ func (a *Agent) touch() {
 // Run works until the context ends, and then leaves. Routes stay in the kernel.
 func (a *Agent) Run(ctx context.Context) error {
 	var err error
-	if a.saver.disk, err = openDisk(a.o.StateDir, owner{a.o.NodeName, a.o.Identity}); err != nil {
+	if a.saver.Dir, err = disk.Open(a.o.StateDir, disk.Owner{Node: a.o.NodeName, Machine: a.o.Identity}); err != nil {
 		return err
 	}
 	a.restore()
@@ -183,7 +183,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		go a.gate.asker.run(work)
 	}
 	go a.writer.run(work)
-	a.saver.start(work)
+	a.saver.Start(work)
 	if a.links != nil {
 		a.links.begin(work)
 		go a.owners.run(work)
@@ -191,57 +191,57 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.schedule.timer = time.NewTimer(0)
 	defer a.schedule.timer.Stop()
 	a.loop(ctx, kernelEvents)
-	return a.leave(work, kernelEvents)
+	return a.shutdown(work, kernelEvents)
 }
 
 // restore takes up what the process before this one left, if it was of this Node and
 // machine.
 func (a *Agent) restore() {
-	before := a.saver.disk.predecessor()
-	in, err := a.saver.disk.load()
-	if errors.Is(err, errOtherOwner) {
-		before = past{booted: before.booted}
+	before := a.saver.Dir.PreviousRun()
+	in, err := a.saver.Dir.Load()
+	if errors.Is(err, disk.ErrOtherOwner) {
+		before = disk.PreviousRun{Booted: before.Booted}
 	}
 	a.follow(before)
 	switch {
-	case errors.Is(err, errOtherOwner):
+	case errors.Is(err, disk.ErrOtherOwner):
 		slog.Warn("starting without the state on disk", "why", err)
 	case err != nil:
 		slog.Info("starting without a state", "why", err)
-	case !before.counts:
+	case !before.Counts:
 		slog.Info("the state on disk is too old to go by")
 	default:
 		a.restored = &in
-		if before.follows && a.gate.rules != nil {
+		if before.Follows && a.gate.rules != nil {
 			a.gate.rules.Adopt(in.Offers)
 		}
 		a.sources.remembered = rememberedOf(in)
 		a.answers.resume(in.Answered)
 		a.sources.depart(in.Taken)
-		if before.follows && a.links != nil {
-			a.links.remembered = before.claims
+		if before.Follows && a.links != nil {
+			a.links.remembered = before.Claims
 		}
 	}
 }
 
 // follow goes on where the process before this one was.
-func (a *Agent) follow(before past) {
-	a.restarting = before.follows
-	if before.drained != nil {
-		a.drain.Resume(time.Now(), *before.drained)
+func (a *Agent) follow(before disk.PreviousRun) {
+	a.restarting = before.Follows
+	if before.Drained != nil {
+		a.drain.Resume(time.Now(), *before.Drained)
 	}
 	a.down, a.inherited = map[netip.Addr]bool{}, map[netip.Addr]bool{}
-	if before.counts {
-		for _, router := range before.lost {
+	if before.Counts {
+		for _, router := range before.Lost {
 			a.down[router], a.inherited[router] = true, true
 		}
 	}
-	if first := !before.follows && !kubeproxy.Replaced(); first || before.booted {
-		a.proxy.comesUp = time.Now().Add(a.patience) // both begin together on a machine that joins
+	if first := !before.Follows && !kubeproxy.Replaced(); first || before.Booted {
+		a.proxy.comesUp = time.Now().Add(a.bootGrace) // both begin together on a machine that joins
 	}
-	if before.booted {
+	if before.Booted {
 		a.comesUp = a.proxy.comesUp
-		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.patience)
+		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.bootGrace)
 	}
 }
 
@@ -262,8 +262,8 @@ func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 		case <-tick.C:
 			a.o.Table.Doubt()
 			a.speakerInSync = false
-			a.saver.forget()
-			a.signOfLife()
+			a.saver.Invalidate()
+			a.writeAlive()
 			a.checkSettings()
 		case <-a.drains:
 			a.drain.Asked = true
@@ -294,18 +294,18 @@ func (a *Agent) reread() {
 	a.metrics.doubts.Inc()
 }
 
-func (a *Agent) signOfLife() {
+func (a *Agent) writeAlive() {
 	if !a.planned {
 		return // nothing that another process could follow
 	}
-	a.saver.sign(a.lastSigns())
+	a.saver.WriteAlive(a.handover())
 }
 
-// lastSigns are what the process after this one should know besides its inputs.
-func (a *Agent) lastSigns() signs {
-	s := signs{drained: a.drain.Lasted(time.Now()), lost: a.down}
+// handover are what the process after this one should know besides its inputs.
+func (a *Agent) handover() disk.Handover {
+	s := disk.Handover{Drained: a.drain.Lasted(time.Now()), Lost: a.down}
 	if a.links != nil {
-		s.claims = a.links.claims()
+		s.Claims = a.links.claims()
 	}
 	return s
 }

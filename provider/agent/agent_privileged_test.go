@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,6 +28,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/plan"
 )
 
@@ -136,13 +139,20 @@ func TestAgentResumesFromDiskWhileTheAPIServerIsAway(t *testing.T) {
 // reboots has what is in a state directory be of an earlier boot of the machine.
 func reboots(t *testing.T, dir string) {
 	t.Helper()
-	d, err := openDisk(dir, owner{Node: "w1"})
+	file := filepath.Join(dir, disk.AliveFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := d.now()
-	last.BootID, last.Wall = "an earlier one", last.Wall.Add(-time.Hour)
-	if err := d.write(aliveFile, last); err != nil {
+	var last map[string]any
+	if err := json.Unmarshal(text, &last); err != nil {
+		t.Fatal(err)
+	}
+	last["BootID"], last["Wall"] = "an earlier one", time.Now().UTC().Add(-time.Hour)
+	if text, err = json.Marshal(last); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/wait"
@@ -173,7 +174,7 @@ func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
 		t.Error("the pools of the first inventory are not answered for, or others are")
 	}
 
-	edited := oneRack(t, inventory.ModeNone)
+	edited := agenttest.OneRack(t, inventory.ModeNone)
 	edited.Pools = append(edited.Pools, pooled("198.51.100.0/24").Pools...)
 	s.accept(t.Context(), source.Followed{Inventory: edited}, nil)
 	a.inputs = until(t, s, "the edit is known", func(in plan.Inputs) bool { return in.Inventory == edited })
@@ -406,17 +407,17 @@ func TestNoNodeHasMoreOfPoolsThanABound(t *testing.T) {
 
 // A process that follows another goes on with what that one answered for, and with what Nodes had of pools then.
 func TestWhatIsAnsweredForOutlivesAProcess(t *testing.T) {
-	d, err := openDisk(t.TempDir(), thisOwner)
+	d, err := disk.Open(t.TempDir(), disk.Owner{Node: "nuc1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, answered := range [][]netip.Prefix{nil, {}, {netip.MustParsePrefix("192.168.60.1/32")}} {
 		in := agenttest.SomeInputs(t)
 		in.Answered, in.Taken = answered, []netip.Prefix{netip.MustParsePrefix("192.168.50.40/30")}
-		if err := d.save(in); err != nil {
+		if err := d.Save(in); err != nil {
 			t.Fatal(err)
 		}
-		got, err := d.load()
+		got, err := d.Load()
 		if err != nil {
 			t.Fatal(err)
 		}

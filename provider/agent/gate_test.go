@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 	"plinth.dev/plinth/wait"
@@ -185,14 +186,14 @@ func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *
 // storedAndLoaded is what the next process reads of what this one has on disk.
 func storedAndLoaded(t *testing.T, in plan.Inputs) plan.Inputs {
 	t.Helper()
-	d, err := openDisk(t.TempDir(), owner{Node: "nuc1"})
+	d, err := disk.Open(t.TempDir(), disk.Owner{Node: "nuc1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.save(in); err != nil {
+	if err := d.Save(in); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := d.load()
+	loaded, err := d.Load()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -14,29 +13,12 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/plan"
 )
-
-// selecting is the inventory of oneRack, with advertisements that select Services by these
-// labels.
-func selecting(t *testing.T, labels ...string) *inventory.Inventory {
-	t.Helper()
-	inv := *oneRack(t, inventory.ModeDirect)
-	inv.Pools = slices.Clone(inv.Pools)
-	var all []inventory.Advertise
-	for _, l := range labels {
-		a := inv.Pools[0].Advertise[0]
-		a.Selector.MatchExpressions = []inventory.Requirement{{Key: l, Operator: inventory.OpExists}}
-		all = append(all, a)
-	}
-	inv.Pools[0].Advertise = all
-	return reparsed(t, &inv)
-}
 
 // served is Service web with its claim and an endpoint.
 func served() []runtime.Object {
@@ -66,7 +48,7 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 		<-may
 		return false, nil, nil
 	})
-	s.accept(t.Context(), source.Followed{Inventory: selecting(t, "tier", "none")}, nil)
+	s.accept(t.Context(), source.Followed{Inventory: agenttest.Selecting(t, "tier", "none")}, nil)
 	s.adjust(t.Context())
 	if _, missing := s.snapshot(); missing != "the Services" {
 		t.Errorf("before they are listed anew it waits for %q", missing)
@@ -80,7 +62,7 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 	until(t, s, "the VIP with the label", has("tier=gold"))
 
 	client.ClearActions()
-	s.accept(t.Context(), source.Followed{Inventory: selecting(t, "tier")}, nil)
+	s.accept(t.Context(), source.Followed{Inventory: agenttest.Selecting(t, "tier")}, nil)
 	until(t, s, "an inventory that selects by less", func(in plan.Inputs) bool { return len(in.Inventory.AdvertiseLabels()) == 1 })
 	if slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("list", "services") }) {
 		t.Error("Services were listed anew for labels that are known")
@@ -103,33 +85,11 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 
 // TestAnAgentThatStartsAgainAsksForTheLabelsThatItsInventorySelectsBy at once.
 func TestAnAgentThatStartsAgainAsksForTheLabelsThatItsInventorySelectsBy(t *testing.T) {
-	r := remembered{Inputs: plan.Inputs{Inventory: selecting(t, "tier", "site")}}
+	r := remembered{Inputs: plan.Inputs{Inventory: agenttest.Selecting(t, "tier", "site")}}
 	if got := strings.Join(r.serviceLabels(), ","); got != "site,tier" {
 		t.Error(got)
 	}
 	if got := (remembered{}).serviceLabels(); got != nil {
 		t.Error(got)
-	}
-}
-
-// TestStateThatOlderAgentsWouldMisreadIsOfAFormatThatTheyDoNotRead, and this one does.
-func TestStateThatOlderAgentsWouldMisreadIsOfAFormatThatTheyDoNotRead(t *testing.T) {
-	d, err := openDisk(t.TempDir(), thisOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := agenttest.SomeInputs(t)
-	in.Inventory = selecting(t, "tier")
-	in.Offers = in.Offers.Edit(nil, []advertise.Offer{{Service: lb.ServiceKey{Namespace: "d", Name: "web"}, VIP: netip.MustParseAddr("203.0.113.7"), Labels: "tier=gold"}})
-	if err := d.save(in); err != nil {
-		t.Fatal(err)
-	}
-	var head struct{ Version int }
-	if err := d.read(stateFile, &head); err != nil || head.Version != 2 {
-		t.Errorf("it is of version %d, %v", head.Version, err)
-	}
-	got, err := d.load()
-	if err != nil || !document.Equal(got.Inventory, in.Inventory) || !got.Offers.Equal(in.Offers) {
-		t.Errorf("%v: %v, want %v", err, got.Offers, in.Offers)
 	}
 }

@@ -59,8 +59,8 @@ func (a *Agent) signClaims() {
 	if a.links == nil || !a.planned {
 		return
 	}
-	if claims := a.links.claims(); !slices.Equal(claims, a.signed) {
-		a.signed = claims
-		a.signOfLife()
+	if claims := a.links.claims(); !slices.Equal(claims, a.claimsOnDisk) {
+		a.claimsOnDisk = claims
+		a.writeAlive()
 	}
 }

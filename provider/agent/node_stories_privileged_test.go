@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,18 +133,4 @@ func TestAListOfNodesThatLacksOurOwnTakesNoRouteAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	routed(t, "10.244.3.0/24 via 10.1.0.13", "fd00:244:0:3::/64 via fd01::13")
-}
-
-func TestRoutesStayWhereTheyAreWhenTheClockJumps(t *testing.T) {
-	d := disk{dir: t.TempDir(), bootID: "this boot"}
-	for _, jump := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
-		last := d.now()
-		last.Wall = last.Wall.Add(jump)
-		if err := d.write(aliveFile, last); err != nil {
-			t.Fatal(err)
-		}
-		if p := d.predecessor(); !p.follows || !p.counts || p.booted {
-			t.Errorf("the clock was set by %v: %+v", -jump, p)
-		}
-	}
 }

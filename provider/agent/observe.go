@@ -51,7 +51,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	if a.wait(missing); missing == "" && a.inputs.Trial == nil { // a process that follows begins with what is in force
 		kept := a.inputs
 		kept.Passwords = a.rotation.kept(kept.Passwords)
-		a.saver.save(kept)
+		a.saver.Save(kept)
 	}
 	return m, true
 }

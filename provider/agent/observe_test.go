@@ -16,6 +16,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/wait"
 )
 
@@ -40,7 +41,7 @@ spec:
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return reparsed(t, inv)
+	return agenttest.Reparsed(t, inv)
 }
 
 // linkAgent is that of w1 at work, and what is on its link.
@@ -121,7 +122,7 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	a.sources.mu.Lock()
 	a.sources.known.Identity.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
 	a.sources.mu.Unlock()
-	a.sources.accept(t.Context(), source.Followed{Inventory: reparsed(t, other)}, nil)
+	a.sources.accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, other)}, nil)
 	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })
 	if a.unlisted || len(a.last.Links) != 1 || len(f.claims()) != 1 {
 		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.claims())
@@ -152,7 +153,7 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 			a.sources.known.Identity.ProviderID = ""
 			c.doubt(&a.sources.known.Identity, next.Racks[0].Machines)
 			a.sources.mu.Unlock()
-			a.sources.accept(t.Context(), source.Followed{Inventory: reparsed(t, next)}, nil)
+			a.sources.accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, next)}, nil)
 			passUntil(t, a, "it is in doubt", func() bool { return strings.Contains(a.waiting, c.waiting) })
 			client := a.sources.client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll)
 			all, err := client.List(t.Context(), metav1.ListOptions{})

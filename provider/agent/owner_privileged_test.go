@@ -16,6 +16,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/agent/disk"
 )
 
 // TestWhatAnotherNodeOrMachineLeftIsNotAnnounced: a machine that joins under another name,
@@ -25,7 +26,7 @@ func TestWhatAnotherNodeOrMachineLeftIsNotAnnounced(t *testing.T) {
 	dir := t.TempDir()
 	all := []string{"10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64"}
 	here := func(o *Options) {
-		o.Identity = MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("hardware-1")}
+		o.Identity = disk.MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("hardware-1")}
 	}
 	before := start(t, client, siteWith(t, "active"), dir, proxyURL, here)
 	learned(t, ask, all...)

@@ -14,20 +14,24 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/disk"
 )
+
+// thisOwner is who the state of [agenttest.SomeInputs] is of.
+var thisOwner = disk.Owner{Node: "nuc1", Machine: disk.MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("hardware-1")}}
 
 // leave writes what an agent leaves in a folder: a state, and a sign of life with a drain
 // and a lost router.
-func leave(t *testing.T, dir string, who owner) {
+func leave(t *testing.T, dir string, who disk.Owner) {
 	t.Helper()
-	d, err := openDisk(dir, who)
+	d, err := disk.Open(dir, who)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.save(agenttest.SomeInputs(t)); err != nil {
+	if err := d.Save(agenttest.SomeInputs(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.alive(d.sign(signs{lost: map[netip.Addr]bool{vip("10.0.0.1"): true}})); err != nil {
+	if err := d.WriteAlive(disk.Handover{Lost: map[netip.Addr]bool{vip("10.0.0.1"): true}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,25 +64,25 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 	tests := []struct {
 		name  string
 		older bool // an agent that wrote no owner left it
-		self  owner
+		self  disk.Owner
 		says  string // empty: it counts
 	}{
 		{"the same", false, thisOwner, ""},
-		{"another name", false, owner{"nuc2", machine}, "it is of node nuc1, and this is node nuc2"},
-		{"another installation", false, owner{"nuc1", MachineIdentity{"installation-2", inventory.ReportedUUID("hardware-1")}}, "another machine-id"},
-		{"a copied disk in other hardware", false, owner{"nuc1", MachineIdentity{"installation-1", inventory.ReportedUUID("hardware-2")}}, "another system UUID"},
-		{"a board without a UUID", false, owner{"nuc1", MachineIdentity{"installation-1", inventory.ReportedUUID("ffffffff-ffff-ffff-ffff-ffffffffffff")}}, ""},
-		{"a machine that does not tell", false, owner{"nuc1", MachineIdentity{}}, ""},
+		{"another name", false, disk.Owner{Node: "nuc2", Machine: machine}, "it is of node nuc1, and this is node nuc2"},
+		{"another installation", false, disk.Owner{Node: "nuc1", Machine: disk.MachineIdentity{MachineID: "installation-2", SystemUUID: inventory.ReportedUUID("hardware-1")}}, "another machine-id"},
+		{"a copied disk in other hardware", false, disk.Owner{Node: "nuc1", Machine: disk.MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("hardware-2")}}, "another system UUID"},
+		{"a board without a UUID", false, disk.Owner{Node: "nuc1", Machine: disk.MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("ffffffff-ffff-ffff-ffff-ffffffffffff")}}, ""},
+		{"a machine that does not tell", false, disk.Owner{Node: "nuc1", Machine: disk.MachineIdentity{}}, ""},
 		{"an older agent's", true, thisOwner, ""},
-		{"an older agent's, and another name", true, owner{"nuc2", machine}, "it is of node nuc1, and this is node nuc2"},
+		{"an older agent's, and another name", true, disk.Owner{Node: "nuc2", Machine: machine}, "it is of node nuc1, and this is node nuc2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			leave(t, dir, thisOwner)
 			if tt.older {
-				without(t, filepath.Join(dir, stateFile), "Owner")
-				without(t, filepath.Join(dir, aliveFile), "Owner")
+				without(t, filepath.Join(dir, disk.StateFile), "Owner")
+				without(t, filepath.Join(dir, disk.AliveFile), "Owner")
 			}
 			var log bytes.Buffer
 			before := slog.Default()
@@ -87,7 +91,7 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 
 			a := New(Options{Client: fake.NewClientset()})
 			var err error
-			if a.saver.disk, err = openDisk(dir, tt.self); err != nil {
+			if a.saver.Dir, err = disk.Open(dir, tt.self); err != nil {
 				t.Fatal(err)
 			}
 			a.restore()
@@ -98,7 +102,7 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 			if warned := strings.Contains(log.String(), "level=WARN"); warned == counts || !strings.Contains(log.String(), tt.says) {
 				t.Errorf("it logs %s", log.String())
 			}
-			if !counts && !strings.Contains(log.String(), filepath.Join(dir, stateFile)) {
+			if !counts && !strings.Contains(log.String(), filepath.Join(dir, disk.StateFile)) {
 				t.Errorf("it does not log the file: %s", log.String())
 			}
 			for _, id := range []string{"installation-", "hardware-"} {
@@ -107,20 +111,5 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestAnIDThatIsNoneIsNotKnown(t *testing.T) {
-	for text, want := range map[string]string{"": "", "uninitialized\n": "", "0123ABCD\n": "0123abcd"} {
-		file := filepath.Join(t.TempDir(), "id")
-		if got := idIn(file); got != "" {
-			t.Errorf("without a file: %q", got)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := idIn(file); got != want {
-			t.Errorf("%q: %q, not %q", text, got, want)
-		}
 	}
 }

@@ -47,7 +47,7 @@ func (a *Agent) enter(ph plan.Phase) {
 	before := a.phase
 	a.phase = ph
 	if before.Draining != ph.Draining || before.Withdrawn != ph.Withdrawn {
-		a.signOfLife()
+		a.writeAlive()
 	}
 }
 
@@ -170,7 +170,7 @@ func (a *Agent) finish(started time.Time, err error) {
 	a.metrics.pass(time.Since(started), a.reached, err)
 	if !a.planned {
 		a.planned = true
-		a.signOfLife()
+		a.writeAlive()
 		a.checkSettings()
 	}
 	a.restarting = false

@@ -13,6 +13,7 @@ import (
 
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -53,7 +54,7 @@ func agentIn(t *testing.T, w *world) *Agent {
 	t.Helper()
 	a := New(Options{NodeName: "nuc1", Client: fake.NewClientset(), StateDir: t.TempDir()})
 	var err error
-	if a.saver.disk, err = openDisk(a.o.StateDir, owner{Node: "nuc1"}); err != nil {
+	if a.saver.Dir, err = disk.Open(a.o.StateDir, disk.Owner{Node: "nuc1"}); err != nil {
 		t.Fatal(err)
 	}
 	a.speaker, a.table = w, kernelOf{w}

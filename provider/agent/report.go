@@ -38,7 +38,7 @@ func (a *Agent) report(ctx context.Context) {
 	down, next := lostRouters(a.sessions, a.inherited, time.Now())
 	if !maps.Equal(down, a.down) {
 		a.down, a.downChanged = down, true
-		a.signOfLife()
+		a.writeAlive()
 		a.touch()
 	}
 	a.schedule.wakeIn(next)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/disk"
 )
 
 func TestRouterThatLostItsSessionIsPassedByWhileAnotherHasOne(t *testing.T) {
@@ -53,16 +54,16 @@ func TestRouterThatLostItsSessionIsPassedByWhileAnotherHasOne(t *testing.T) {
 }
 
 func TestAnAgentStartsWithTheRoutersThatTheOneBeforeHadLost(t *testing.T) {
-	d, err := openDisk(t.TempDir(), thisOwner)
+	d, err := disk.Open(t.TempDir(), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := map[netip.Addr]bool{vip("10.0.0.1"): true}
-	if err := d.alive(d.sign(signs{drained: -1, lost: lost})); err != nil {
+	if err := d.WriteAlive(disk.Handover{Drained: -1, Lost: lost}); err != nil {
 		t.Fatal(err)
 	}
 	a := New(Options{Client: fake.NewClientset()})
-	a.saver.disk = d
+	a.saver.Dir = d
 	a.restore()
 	if fmt.Sprint(a.down) != fmt.Sprint(lost) || fmt.Sprint(a.inherited) != fmt.Sprint(lost) {
 		t.Errorf("down %v, inherited %v", a.down, a.inherited)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"plinth.dev/plinth/provider/agent/disk"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 const (
@@ -16,10 +19,10 @@ const (
 	heardLately = 90 * time.Second
 )
 
-// leave ends the sessions in the way that was chosen. A machine that shuts down has no
+// shutdown ends the sessions in the way that was chosen. A machine that shuts down has no
 // agent that comes back soon: routers would keep sending to it for the restart time.
-func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
-	defer a.lastWords()
+func (a *Agent) shutdown(ctx context.Context, kernelEvents <-chan struct{}) error {
+	defer a.writeFinalState()
 	if a.planned && (a.o.WithdrawOnStop || a.shutsDown(ctx, kernelEvents)) {
 		a.drainFully(ctx, kernelEvents)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
@@ -47,15 +50,18 @@ func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) boo
 	return a.workUntil(ctx, kernelEvents, said)
 }
 
-// lastWords writes what the process after this one should know.
-func (a *Agent) lastWords() {
-	a.saver.stop()
+// writeFinalState writes what the process after this one should know.
+func (a *Agent) writeFinalState() {
+	var last *disk.Handover
+	var in *plan.Inputs
 	if a.planned {
-		a.saver.writeSign(a.saver.disk.sign(a.lastSigns()))
+		now := a.handover()
+		last = &now
 	}
 	if a.live {
-		a.saver.writeInputs(a.inputs)
+		in = &a.inputs
 	}
+	a.saver.Finish(last, in)
 }
 
 // drainFully works on until everything is withdrawn. It ends a little after the drain

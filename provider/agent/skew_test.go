@@ -1,21 +1,13 @@
 package agent
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,92 +23,6 @@ import (
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 )
-
-// The files of testdata are what an agent writes, and what one wrote before alive.json had a
-// number. A difference is a new number, unless every agent that reads the old one reads it
-// as before; see docs/reference/skew.md.
-
-func TestStateIsAsItsFormatSays(t *testing.T) {
-	golden, err := os.ReadFile(filepath.Join("testdata", stateFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := openDisk(t.TempDir(), thisOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := agenttest.SomeInputs(t)
-	if err := d.save(want); err != nil {
-		t.Fatal(err)
-	}
-	written, err := os.ReadFile(filepath.Join(d.dir, stateFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(bytes.TrimSpace(golden)), string(written)); d != "" {
-		t.Error(d)
-	}
-	if err := os.WriteFile(filepath.Join(d.dir, stateFile), golden, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := d.load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(plan.Inputs{}, "Inventory", "Version", "Trial"), addresses, prefix); diff != "" || !document.Equal(got.Inventory, want.Inventory) {
-		t.Error(diff)
-	}
-}
-
-func TestASignOfLifeIsAsItsFormatSays(t *testing.T) {
-	drained := time.Minute
-	want := sign{
-		Format: signFormat, Owner: thisOwner, BootID: "boot-1", Up: time.Hour, Wall: time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC),
-		Drained: &drained, Lost: []netip.Addr{netip.MustParseAddr("10.1.0.1")},
-	}
-	numbered, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden, err := os.ReadFile(filepath.Join("testdata", aliveFile))
-	if err != nil || !bytes.Equal(bytes.TrimSpace(golden), numbered) {
-		t.Errorf("written is\n%s\nwant (%v)\n%s", numbered, err, golden)
-	}
-	for file, format := range map[string]int{aliveFile: 1, "alive-unnumbered.json": 0} {
-		text, err := os.ReadFile(filepath.Join("testdata", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got sign
-		if err := json.Unmarshal(text, &got); err != nil {
-			t.Fatal(err)
-		}
-		want.Format = format
-		if d := cmp.Diff(want, got, addresses); d != "" {
-			t.Errorf("%s: %s", file, d)
-		}
-	}
-}
-
-func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
-	d, err := openDisk(t.TempDir(), thisOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.replace(stateFile, fmt.Appendf(nil, `{"Version":%d,"Inventory":{"in":"another form"}}`, stateVersion+1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.replace(aliveFile, []byte(`{"Format":2,"BootID":"`+d.bootID+`"}`)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.load(); !errors.As(err, new(*inventory.NewerFormatError)) || !strings.Contains(err.Error(), stateFile) {
-		t.Errorf("loading says %v", err)
-	}
-	if p := d.predecessor(); p.counts || p.follows {
-		t.Errorf("it goes by %+v", p)
-	}
-}
 
 var newerFormat = strconv.Itoa(document.ReadsFormat + 1)
 
@@ -137,7 +43,7 @@ func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 	if u := s.unreadNow(); !strings.Contains(u.Inventory, "plinth-accepted") || u.Claims != 0 {
 		t.Errorf("it says %+v", u)
 	}
-	s.accept(t.Context(), source.Followed{Inventory: oneRack(t, inventory.ModeDirect)}, nil)
+	s.accept(t.Context(), source.Followed{Inventory: agenttest.OneRack(t, inventory.ModeDirect)}, nil)
 	if u := s.unreadNow(); u != (lb.Unread{}) {
 		t.Errorf("it says %+v still", s.unreadNow())
 	}
@@ -150,9 +56,9 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 		s.known = plan.Node{}
 		s.known.Name, s.known.Rack = "w1", "r1"
 		if rack != "" {
-			inv := oneRack(t, inventory.ModeDirect)
+			inv := agenttest.OneRack(t, inventory.ModeDirect)
 			inv.Racks[0].Name = rack
-			s.remembered = rememberedOf(plan.Inputs{Inventory: reparsed(t, inv)})
+			s.remembered = rememberedOf(plan.Inputs{Inventory: agenttest.Reparsed(t, inv)})
 		}
 		s.accept(t.Context(), source.Followed{}, newer())
 		if (s.inventory != nil) != want {
@@ -162,15 +68,6 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 			t.Errorf("it waits for %q", missing)
 		}
 	}
-}
-
-func reparsed(t *testing.T, inv *inventory.Inventory) *inventory.Inventory {
-	t.Helper()
-	out, problems := document.ParseAccepted(document.Document{Source: "test", Data: document.FormatAccepted(inv)})
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 func claimObject(vip, service, format string) *networkingv1.IPAddress {

@@ -22,42 +22,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/wait"
 )
-
-// oneRack is a rack of w1 to w4 on one subnet, whose pods are in the mode; none: a CNI routes them.
-func oneRack(t *testing.T, mode inventory.Mode) *inventory.Inventory {
-	t.Helper()
-	network := fmt.Sprintf("  podNetwork: {mode: %s, cidrs: [10.244.0.0/16]}\n", mode)
-	if mode == inventory.ModeNone {
-		network = ""
-	}
-	inv, problems := document.Load(document.Document{Source: "rack.yaml", Data: []byte(strings.Replace(`apiVersion: plinth.dev/v1alpha1
-kind: Inventory
-metadata: {name: site}
-spec:
-  bgp: {asn: 65010}
-NETWORK  routers: [{name: tor, address: 10.1.0.1, asn: 65001}]
-  pools: [{name: public, addresses: [203.0.113.0/25]}]
-  racks:
-    - name: r1
-      subnets: [10.1.0.0/24]
-      machines:
-        - {name: w1, addresses: [10.1.0.11]}
-        - {name: w2, addresses: [10.1.0.12]}
-        - {name: w3, addresses: [10.1.0.13]}
-        - {name: w4, addresses: [10.1.0.14]}
-`, "NETWORK", network, 1))})
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return inv
-}
 
 // rackNode is the Node w1, w2 and so on, created in the order of age.
 func rackNode(name, cidr string, age int64) *corev1.Node {
@@ -96,7 +67,7 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 	s := newSources(client, "kube-system", "w1", func() {})
 	s.transition.Pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
 	s.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
-		set(source.Followed{Inventory: oneRack(t, mode)}, nil)
+		set(source.Followed{Inventory: agenttest.OneRack(t, mode)}, nil)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -242,7 +213,7 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 		return nil
 	}
 	client.lists.Store(&wait)
-	s.accept(t.Context(), source.Followed{Inventory: oneRack(t, inventory.ModeOverlay)}, nil)
+	s.accept(t.Context(), source.Followed{Inventory: agenttest.OneRack(t, inventory.ModeOverlay)}, nil)
 	s.adjust(t.Context())
 	<-time.After(3 * s.transition.Pause)
 	if _, missing := s.snapshot(); missing != "the nodes" {
@@ -378,7 +349,7 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 
 // TestWhatIsTriedCountsForItsTimeAlone: nobody may be there to end it.
 func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
-	accepted, tried := oneRack(t, inventory.ModeDirect), oneRack(t, inventory.ModeDirect)
+	accepted, tried := agenttest.OneRack(t, inventory.ModeDirect), agenttest.OneRack(t, inventory.ModeDirect)
 	inForce := func(s *sources) *inventory.Inventory {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -218,7 +218,7 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 		change(&o)
 	}
 	a := New(o)
-	a.patience = patience
+	a.bootGrace = patience
 	if a.gate.rules != nil {
 		a.gate.rules = advertise.NewGate(bound)
 	}

@@ -6,7 +6,7 @@ import "testing"
 // API server's address work: the agent has no inventory when its first one comes.
 func TestAnAgentThatWaitsForItsInventoryOutlivesAResync(t *testing.T) {
 	a := new(Agent)
-	a.signOfLife()
+	a.writeAlive()
 	a.checkSettings()
 	if a.planned || a.settings != nil {
 		t.Errorf("it has planned (%v) and found settings %v without an inventory", a.planned, a.settings)

@@ -1,4 +1,4 @@
-package agent
+package disk
 
 import (
 	"cmp"
@@ -30,14 +30,16 @@ import (
 )
 
 const (
-	stateFile = "state.json" // what the last plan was made of
-	aliveFile = "alive.json" // that there was a process, and when
+	// StateFile has what the last plan was made of.
+	StateFile = "state.json"
+	// AliveFile has that there was a process, and when.
+	AliveFile = "alive.json"
 
 	// The formats of the two files: in state.json the number is called Version, as it was
 	// before others had one. A file of a newer one is not read, and is written anew. That of
 	// state.json is the number of the inventory in it: all else is as it was.
 	stateVersion = document.ReadsFormat
-	signFormat   = 1
+	aliveFormat  = 1
 	// followsWithin is how long after another process's last sign of life this one
 	// counts as its restart. Routers keep routes for the restart time, a minute.
 	followsWithin = 5 * time.Minute
@@ -48,10 +50,10 @@ const (
 	bootsFor = 5 * time.Minute
 )
 
-// disk is the state directory.
-type disk struct {
+// Dir is the state directory.
+type Dir struct {
 	dir    string
-	owner  owner // this process's
+	owner  Owner // this process's
 	bootID string
 	last   *savedState
 }
@@ -72,29 +74,30 @@ func (w *savedState) isThere(dir string) bool {
 	if before == nil {
 		return true // nothing was to be kept yet
 	}
-	now, err := os.Stat(filepath.Join(dir, stateFile))
+	now, err := os.Stat(filepath.Join(dir, StateFile))
 	return err == nil && os.SameFile(before, now) && before.Size() == now.Size() && before.ModTime().Equal(now.ModTime())
 }
 
-func openDisk(dir string, self owner) (disk, error) {
+// Open makes the state directory where it is missing, and removes what a process that was killed was writing.
+func Open(dir string, self Owner) (Dir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return disk{}, fmt.Errorf("state directory: %w", err)
+		return Dir{}, fmt.Errorf("state directory: %w", err)
 	}
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return disk{}, fmt.Errorf("boot ID: %w", err)
+		return Dir{}, fmt.Errorf("boot ID: %w", err)
 	}
-	for _, name := range []string{stateFile, aliveFile} {
+	for _, name := range []string{StateFile, AliveFile} {
 		durable.RemoveParts(filepath.Join(dir, name))
 	}
-	return disk{dir: dir, owner: self, bootID: strings.TrimSpace(string(id)), last: new(savedState)}, nil
+	return Dir{dir: dir, owner: self, bootID: strings.TrimSpace(string(id)), last: new(savedState)}, nil
 }
 
-// sign is a process's sign of life. Up is the time since the machine booted,
+// alive is a process's sign of life. Up is the time since the machine booted,
 // sleep included: no clock that somebody sets can move it.
-type sign struct {
+type alive struct {
 	Format int // 0: an older agent wrote this
-	Owner  owner
+	Owner  Owner
 	BootID string
 	Up     time.Duration
 	Wall   time.Time
@@ -105,60 +108,61 @@ type sign struct {
 	Claims  []netip.Addr   `json:",omitempty"` // VIPs on links that it answered for
 }
 
-// signs are what a sign of life says besides that there is life.
-type signs struct {
-	drained time.Duration       // how far a drain has come; negative: there is none
-	lost    map[netip.Addr]bool // routers
-	claims  []netip.Addr        // VIPs on links that are answered for
+// Handover are what a sign of life says besides that there is life.
+type Handover struct {
+	Drained time.Duration       // how far a drain has come; negative: there is none
+	Lost    map[netip.Addr]bool // routers
+	Claims  []netip.Addr        // VIPs on links that are answered for
 }
 
-func (d disk) now() sign {
-	return sign{Format: signFormat, Owner: d.owner, BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
+func (d Dir) now() alive {
+	return alive{Format: aliveFormat, Owner: d.owner, BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
 }
 
-// sign is a sign of life as of now.
-func (d disk) sign(last signs) sign {
+// alive is a sign of life as of now.
+func (d Dir) alive(last Handover) alive {
 	s := d.now()
-	s.Drained, s.Claims = &last.drained, last.claims
-	s.Lost = slices.SortedFunc(maps.Keys(last.lost), netip.Addr.Compare)
+	s.Drained, s.Claims = &last.Drained, last.Claims
+	s.Lost = slices.SortedFunc(maps.Keys(last.Lost), netip.Addr.Compare)
 	return s
 }
 
-// alive leaves a sign of life.
-func (d disk) alive(s sign) error { return d.write(aliveFile, s) }
+// WriteAlive leaves a sign of life as of now.
+func (d Dir) WriteAlive(last Handover) error { return d.write(AliveFile, d.alive(last)) }
 
-// past is what is known of the process before this one.
-type past struct {
-	follows bool           // it was of this boot, and alive a moment ago
-	counts  bool           // what it left is young enough to go by
-	booted  bool           // the machine has booted since, or only lately
-	drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
-	lost    []netip.Addr   // routers
-	claims  []netip.Addr   // VIPs on links
+// PreviousRun is what is known of the process before this one.
+type PreviousRun struct {
+	Follows bool           // it was of this boot, and alive a moment ago
+	Counts  bool           // what it left is young enough to go by
+	Booted  bool           // the machine has booted since, or only lately
+	Drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
+	Lost    []netip.Addr   // routers
+	Claims  []netip.Addr   // VIPs on links
 }
 
-func (d disk) predecessor() past {
-	var last sign
+// PreviousRun is what is known of the process before this one.
+func (d Dir) PreviousRun() PreviousRun {
+	var last alive
 	now := d.now()
 	var head struct{ Format int }
-	err := d.read(aliveFile, &head)
-	if err == nil && head.Format > signFormat {
-		err = newerFile(d.dir, aliveFile, head.Format, signFormat)
+	err := d.read(AliveFile, &head)
+	if err == nil && head.Format > aliveFormat {
+		err = newerFile(d.dir, AliveFile, head.Format, aliveFormat)
 		slog.Warn("starting as if no agent had run here before", "why", err)
 	} else {
-		err = d.read(aliveFile, &last)
+		err = d.read(AliveFile, &last)
 	}
 	switch {
 	case err != nil, last.Owner.conflict(d.owner) != "":
-		return past{booted: now.Up < bootsFor}
+		return PreviousRun{Booted: now.Up < bootsFor}
 	case last.BootID != now.BootID:
-		return past{counts: isAge(now.Wall.Sub(last.Wall), keepsFor), booted: true, lost: last.Lost}
+		return PreviousRun{Counts: isAge(now.Wall.Sub(last.Wall), keepsFor), Booted: true, Lost: last.Lost}
 	}
-	p := past{counts: true, follows: isAge(now.Up-last.Up, followsWithin), lost: last.Lost, claims: last.Claims}
-	if p.follows && last.Drained != nil {
-		p.drained = last.Drained
-		if *p.drained >= 0 {
-			*p.drained += now.Up - last.Up
+	p := PreviousRun{Counts: true, Follows: isAge(now.Up-last.Up, followsWithin), Lost: last.Lost, Claims: last.Claims}
+	if p.Follows && last.Drained != nil {
+		p.Drained = last.Drained
+		if *p.Drained >= 0 {
+			*p.Drained += now.Up - last.Up
 		}
 	}
 	return p
@@ -173,7 +177,7 @@ func isAge(d, limit time.Duration) bool { return d >= 0 && d < limit }
 // its own when the API server is away. The file is its owner's alone.
 type saved struct {
 	Version   int
-	Owner     owner
+	Owner     Owner
 	Inventory string
 	Self      plan.Node
 	Nodes     []*routing.Node
@@ -226,7 +230,8 @@ type savedPassword struct {
 	Value []byte
 }
 
-func (d disk) save(in plan.Inputs) error {
+// Save writes the inputs, unless they are on disk.
+func (d Dir) Save(in plan.Inputs) error {
 	s := saved{Version: document.StoredFormat(in.Inventory), Owner: d.owner, Inventory: string(document.FormatAccepted(in.Inventory)), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed), Answered: in.Answered, Taken: in.Taken}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
@@ -240,10 +245,10 @@ func (d disk) save(in plan.Inputs) error {
 		return nil
 	}
 	d.last.forget() // nobody is to miss the file that is about to go
-	if err := d.replace(stateFile, b); err != nil {
+	if err := d.replace(StateFile, b); err != nil {
 		return err
 	}
-	file, err := os.Stat(filepath.Join(d.dir, stateFile))
+	file, err := os.Stat(filepath.Join(d.dir, StateFile))
 	if err != nil {
 		return err
 	}
@@ -268,29 +273,30 @@ func (w *savedState) is(sum [sha256.Size]byte) bool {
 // Errors of load.
 var (
 	errNoState    = errors.New("there is no state that counts")
-	errOtherOwner = fmt.Errorf("%w here", errNoState)
+	ErrOtherOwner = fmt.Errorf("%w here", errNoState)
 )
 
-func (d disk) load() (plan.Inputs, error) {
+// Load reads the inputs that were saved last, by this Node on this machine: [ErrOtherOwner] says that they are another's.
+func (d Dir) Load() (plan.Inputs, error) {
 	var head struct{ Version int } // of another version all else may have another form
 	var s saved
-	err := d.read(stateFile, &head)
+	err := d.read(StateFile, &head)
 	switch {
 	case err == nil && head.Version > stateVersion:
-		err = newerFile(d.dir, stateFile, head.Version, stateVersion)
+		err = newerFile(d.dir, StateFile, head.Version, stateVersion)
 	case err == nil && head.Version < 1:
 		err = fmt.Errorf("version %d", head.Version)
 	case err == nil:
-		err = d.read(stateFile, &s)
+		err = d.read(StateFile, &s)
 	}
 	if err != nil {
 		return plan.Inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	s.Owner.Node = cmp.Or(s.Owner.Node, s.Self.Name) // an older agent wrote no owner
 	if what := s.Owner.conflict(d.owner); what != "" {
-		return plan.Inputs{}, fmt.Errorf("%w: %s: %s", errOtherOwner, filepath.Join(d.dir, stateFile), what)
+		return plan.Inputs{}, fmt.Errorf("%w: %s: %s", ErrOtherOwner, filepath.Join(d.dir, StateFile), what)
 	}
-	inv, problems := document.ParseAccepted(document.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
+	inv, problems := document.ParseAccepted(document.Document{Source: filepath.Join(d.dir, StateFile), Data: []byte(s.Inventory)})
 	if err := problems.Err(); err != nil {
 		return plan.Inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
@@ -309,7 +315,7 @@ func newerFile(dir, name string, format, reads int) error {
 	return &inventory.NewerFormatError{Object: "file " + filepath.Join(dir, name), Format: strconv.Itoa(format), Reads: reads}
 }
 
-func (d disk) read(name string, into any) error {
+func (d Dir) read(name string, into any) error {
 	b, err := os.ReadFile(filepath.Join(d.dir, name))
 	if err != nil {
 		return err
@@ -317,7 +323,7 @@ func (d disk) read(name string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-func (d disk) write(name string, v any) error {
+func (d Dir) write(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -326,7 +332,7 @@ func (d disk) write(name string, v any) error {
 }
 
 // replace writes a file of the state directory, which it makes again where somebody has deleted it.
-func (d disk) replace(name string, b []byte) error {
+func (d Dir) replace(name string, b []byte) error {
 	err := durable.Replace(filepath.Join(d.dir, name), b)
 	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(d.dir, 0o700) == nil {
 		err = durable.Replace(filepath.Join(d.dir, name), b)

@@ -1,4 +1,4 @@
-package agent
+package disk
 
 import (
 	"encoding/json"
@@ -47,14 +47,14 @@ func damaged(t *testing.T, text []byte) map[string][]byte {
 }
 
 func TestAStateWithANullAnywhereIsSurvived(t *testing.T) {
-	d, err := openDisk(t.TempDir(), thisOwner)
+	d, err := Open(t.TempDir(), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.save(agenttest.SomeInputs(t)); err != nil {
+	if err := d.Save(agenttest.SomeInputs(t)); err != nil {
 		t.Fatal(err)
 	}
-	state := filepath.Join(d.dir, stateFile)
+	state := filepath.Join(d.dir, StateFile)
 	text, err := os.ReadFile(state)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAStateWithANullAnywhereIsSurvived(t *testing.T) {
 		if err := os.WriteFile(state, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		in, err := d.load()
+		in, err := d.Load()
 		if err != nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package agent
+package disk
 
 import (
 	"fmt"
@@ -37,8 +37,8 @@ func idIn(file string) string {
 	return id
 }
 
-// owner is who a file of the state directory is of. An older agent wrote none.
-type owner struct {
+// Owner is who a file of the state directory is of. An older agent wrote none.
+type Owner struct {
 	Node    string `json:",omitempty"`
 	Machine MachineIdentity
 }
@@ -46,7 +46,7 @@ type owner struct {
 // conflict says what tells two owners apart; empty: they may be the same. A machine that
 // joins under another name keeps its IDs, and a copied disk the name. The IDs are kept
 // out of the log, as machine-id(5) asks.
-func (o owner) conflict(self owner) string {
+func (o Owner) conflict(self Owner) string {
 	differ := func(was, is string) bool { return was != "" && is != "" && was != is }
 	switch {
 	case differ(o.Node, self.Node):
