@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"provider/agent":               6,
 	"provider/agent/agenttest":     5,
 	"provider/agent/disk":          5,
+	"provider/agent/link":          5,
 	"provider/agent/plan":          4,
 	"provider/agent/latest":        0,
 	"provider/vip":                 4,
@@ -110,7 +111,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/agent/plan", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
+		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/plan", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

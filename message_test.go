@@ -16,7 +16,7 @@ import (
 )
 
 // conditions are the types whose field Message may be what an agent says of its Node.
-var conditions = []string{"k8s.io/api/core/v1.NodeCondition", module + "/diagnose.Condition", module + "/diagnose.NodeDetail", module + "/provider/agent.condition"}
+var conditions = []string{"k8s.io/api/core/v1.NodeCondition", module + "/diagnose.Condition", module + "/diagnose.NodeDetail", module + "/provider/agent/plan.Condition"}
 
 // otherMessages are where a message is a kubelet's, or a column of a table.
 var otherMessages = []string{"doctor.readNode", "provider/agent.reduceNode", "cmd/plinth.nodeDetails"}

@@ -19,6 +19,7 @@ import (
 	"plinth.dev/plinth/lb/mesh"
 	"plinth.dev/plinth/lb/onlink"
 	"plinth.dev/plinth/provider/agent/disk"
+	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -73,10 +74,10 @@ type routeTable interface {
 // Agent is the agent of one node.
 type Agent struct {
 	o       Options
-	speaker speaker    // of a pass
-	table   routeTable // of a pass
-	links   *links     // nil: none is answered on
-	owners  *owners
+	speaker speaker     // of a pass
+	table   routeTable  // of a pass
+	links   *link.Links // nil: none is answered on
+	owners  *link.Owners
 	sources *sources
 	proxy   *proxy
 	gate    gate // used by the goroutine of Run alone
@@ -113,29 +114,27 @@ type Agent struct {
 	sessions      []bgp.SessionState
 	tried         tried
 	rotation      rotation
-	settings      []kernel.Setting              // that keep packets from pods
-	gateways      map[netip.Prefix][]netip.Addr // of the default routes, by link
-	claimsOnDisk  []netip.Addr                  // that the last sign of life says are answered for
-	waiting       string                        // for what; what is in force stays in force meanwhile
-	waitsSince    time.Time                     // for that
-	lastFailure   string                        // of the last pass
-	unread        lb.Unread                     // of what is stored, as last told
-	rereadDue     bool                          // the kernel's routes are to be read back
-	lastReread    time.Time                     // because of an event
+	settings      []kernel.Setting // that keep packets from pods
+	witnesses     *link.Witnesses
+	claimsOnDisk  []netip.Addr // that the last sign of life says are answered for
+	waiting       string       // for what; what is in force stays in force meanwhile
+	waitsSince    time.Time    // for that
+	lastFailure   string       // of the last pass
+	unread        lb.Unread    // of what is stored, as last told
+	rereadDue     bool         // the kernel's routes are to be read back
+	lastReread    time.Time    // because of an event
 	reported      time.Time
-
-	findGateways func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) // [kernel.GatewaysOn]
 }
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: disk.NewSaver(), bootGrace: bootGrace, drain: plan.Drain{Time: o.DrainTime}, findGateways: kernel.GatewaysOn, gateways: map[netip.Prefix][]netip.Addr{}}
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: disk.NewSaver(), bootGrace: bootGrace, drain: plan.Drain{Time: o.DrainTime}, witnesses: link.NewWitnesses(kernel.GatewaysOn)}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
-		a.links = newLinks(o.Wire, o.Mesh, a.touch)
+		a.links = link.New(o.Wire, o.Mesh, a.touch)
 	}
-	a.owners = newOwners(o.Client, o.NodeName)
+	a.owners = link.NewOwners(o.Client, o.NodeName)
 	if o.ProxyURL != "" {
 		a.gate = newGate(&kubeproxy.Prober{}, a.touch)
 	}
@@ -185,8 +184,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	go a.writer.run(work)
 	a.saver.Start(work)
 	if a.links != nil {
-		a.links.begin(work)
-		go a.owners.run(work)
+		a.links.Begin(work)
+		go a.owners.Run(work)
 	}
 	a.schedule.timer = time.NewTimer(0)
 	defer a.schedule.timer.Stop()
@@ -219,7 +218,7 @@ func (a *Agent) restore() {
 		a.answers.resume(in.Answered)
 		a.sources.depart(in.Taken)
 		if before.Follows && a.links != nil {
-			a.links.remembered = before.Claims
+			a.links.Remember(before.Claims)
 		}
 	}
 }
@@ -305,7 +304,7 @@ func (a *Agent) writeAlive() {
 func (a *Agent) handover() disk.Handover {
 	s := disk.Handover{Drained: a.drain.Lasted(time.Now()), Lost: a.down}
 	if a.links != nil {
-		s.Claims = a.links.claims()
+		s.Claims = a.links.Claims()
 	}
 	return s
 }

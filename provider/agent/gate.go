@@ -191,7 +191,10 @@ func (g *gate) observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Du
 		return wait
 	}
 	if wait := lookEvery - now.Sub(g.looked); passes && wait > 0 {
-		next, passes = sooner(next, wait), false
+		passes = false
+		if next == 0 || wait < next {
+			next = wait
+		}
 	}
 	if !asks && !passes {
 		return next

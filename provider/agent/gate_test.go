@@ -21,6 +21,12 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
+// waitFor waits until something is so.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	wait.True(t, 10*time.Second, time.Millisecond, what, func() (bool, string) { return ok(), "it is not so" })
+}
+
 // rules are kube-proxy's, as a test has them.
 type rules struct {
 	mu    sync.Mutex
@@ -75,11 +81,6 @@ func askedOf(t *testing.T, r *rules) (a *asker, told <-chan struct{}) {
 }
 
 var askedVIP = netip.MustParseAddr("203.0.113.5")
-
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	wait.True(t, 10*time.Second, time.Millisecond, what, func() (bool, string) { return ok(), "it is not so" })
-}
 
 func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 	r := &rules{have: map[netip.Addr]advertise.Evidence{}}

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"plinth.dev/plinth/buildinfo"
+	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/routing/kernel"
 )
 
@@ -90,9 +91,10 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, rulesLost, waiting, notRead, fromDisk, linkVIPs, linkMachines, linkLosses, linkProblems, linkHasQuorum} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, rulesLost, waiting, notRead, fromDisk} {
 		ch <- d
 	}
+	link.Describe(ch)
 }
 
 // Collect implements [prometheus.Collector].
@@ -135,7 +137,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	for reason, n := range reasons {
 		gauge(refusedNow, float64(n), reason)
 	}
-	s.a.links.collect(ch)
+	s.a.links.Collect(ch)
 }
 
 func number(b bool) float64 {

@@ -17,6 +17,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/wait"
 )
 
@@ -45,14 +46,15 @@ spec:
 }
 
 // linkAgent is that of w1 at work, and what is on its link.
-func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *fakeLAN) {
+func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *agenttest.LAN) {
 	t.Helper()
-	a, f := agentIn(t, &world{}), newFakeLAN()
-	f.subnet = onALink(t).Links()[0].Subnet
-	f.standing["w9"] = advertise.Up
+	a, f := agentIn(t, &world{}), agenttest.NewLAN()
+	f.Subnet = onALink(t).Links()[0].Subnet
+	f.Standing["w9"] = advertise.Up
 	a.restored = nil
-	a.links = newLinksOf(fakeWire{f}, fakeMesh{f}, a.touch)
-	beginLinks(t, a.links)
+	a.links = link.NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, a.touch)
+	a.links.Begin(t.Context())
+	t.Cleanup(func() { _ = a.links.Leave(context.Background(), 0) })
 	a.sources = newSources(fake.NewClientset(served()...), "kube-system", "w1", a.touch)
 	a.sources.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: inv}, nil)
@@ -75,7 +77,7 @@ func passUntil(t *testing.T, a *Agent, what string, ok func() bool) {
 
 func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
-	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 	a.sources.accept(t.Context(), source.Followed{}, newer())
 	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
 	if len(a.last.Links) != 1 {
@@ -83,20 +85,20 @@ func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
 	}
 	a.sources.accept(t.Context(), source.Followed{Inventory: onALink(t, "w2")}, nil)
 	passUntil(t, a, "it knows that it is gone", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
-	passUntil(t, a, "it answers no more", func() bool { return len(f.claims()) == 0 && !f.isMeshed() && len(a.links.claims()) == 0 })
+	passUntil(t, a, "it answers no more", func() bool { return len(f.Claims()) == 0 && !f.IsMeshed() && len(a.links.Claims()) == 0 })
 	a.sources.accept(t.Context(), source.Followed{}, newer())
 	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
-	if len(f.claims()) > 0 || f.isMeshed() {
+	if len(f.Claims()) > 0 || f.IsMeshed() {
 		t.Error("it answers again since it cannot read the inventory")
 	}
 	a.sources.accept(t.Context(), source.Followed{Inventory: onALink(t, "w1")}, nil)
-	passUntil(t, a, "it answers again", func() bool { return len(f.claims()) == 1 })
+	passUntil(t, a, "it answers again", func() bool { return len(f.Claims()) == 1 })
 }
 
 // The Node says of which rack it is a moment after the inventory does.
 func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
-	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 	moved := onALink(t)
 	moved.Racks = append(moved.Racks, inventory.Rack{Name: "r2", Subnets: moved.Racks[0].Subnets, Machines: onALink(t, "w1").Racks[0].Machines[1:]})
 	docs := []document.Document{{Source: "common", Data: document.FormatAccepted(moved.Common())}, {Source: "r1", Data: document.FormatAccepted(moved.Slice("r1"))}}
@@ -106,15 +108,15 @@ func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
 	}
 	a.sources.accept(t.Context(), source.Followed{Inventory: seen}, nil)
 	passUntil(t, a, "it knows that it is in no rack that it sees", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
-	if a.unlisted || len(a.last.Links) != 1 || len(f.claims()) != 1 {
-		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.claims())
+	if a.unlisted || len(a.last.Links) != 1 || len(f.Claims()) != 1 {
+		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.Claims())
 	}
 }
 
 // A typing error in an ID is none either; see [plan.Inputs.Begin].
 func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
-	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 	other := onALink(t, "w1")
 	for i := range other.Racks[0].Machines {
 		other.Racks[0].Machines[i].SystemUUID = inventory.ReportedUUID("00000000-0000-0000-0000-00000000000" + other.Racks[0].Machines[i].Name[1:])
@@ -124,8 +126,8 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	a.sources.mu.Unlock()
 	a.sources.accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, other)}, nil)
 	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })
-	if a.unlisted || len(a.last.Links) != 1 || len(f.claims()) != 1 {
-		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.claims())
+	if a.unlisted || len(a.last.Links) != 1 || len(f.Claims()) != 1 {
+		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.Claims())
 	}
 }
 
@@ -147,7 +149,7 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, f := linkAgent(t, onALink(t, "w1"))
-			passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+			passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 			next := onALink(t, "w1")
 			a.sources.mu.Lock()
 			a.sources.known.Identity.ProviderID = ""
@@ -165,14 +167,14 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			passUntil(t, a, "it answers for nothing without endpoints", func() bool { return len(f.claims()) == 0 })
+			passUntil(t, a, "it answers for nothing without endpoints", func() bool { return len(f.Claims()) == 0 })
 			for _, s := range all.Items {
 				s.ResourceVersion = ""
 				if _, err := a.sources.client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), &s, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			passUntil(t, a, "it answers again", func() bool { return len(f.claims()) == 1 })
+			passUntil(t, a, "it answers again", func() bool { return len(f.Claims()) == 1 })
 			if !strings.Contains(a.waiting, c.waiting) {
 				t.Errorf("it does not say any more what it waits for: %q", a.waiting)
 			}
@@ -185,13 +187,13 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
 	var now []netip.Addr
-	a.findGateways = func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) {
+	a.witnesses.Find = func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) {
 		if p := a.last.Links[0]; p.Link.Subnet != subnet || p.Self != self {
 			t.Errorf("asked for %v and %v, which is no link: %+v", subnet, self, p.Link)
 		}
 		return now, nil
 	}
-	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 	m, err := a.inputs.Machine()
 	if err != nil {
 		t.Fatal(err)
@@ -205,11 +207,13 @@ func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 			now = append(now, netip.MustParseAddr(addr))
 		}
 		a.findWitnesses(m)
-		waitFor(t, "the plans are taken", func() bool { return len(a.links.plans) == 0 })
+		if got := a.witnesses.Fill(a.last.Links)[0].Link.Witness; fmt.Sprint(got) != "["+step.witness+"]" {
+			t.Errorf("with the gateways %v the witness is %v, want %s", step.found, got, step.witness)
+		}
 		waitFor(t, fmt.Sprintf("with the gateways %v the witness %s", step.found, step.witness), func() bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return fmt.Sprint(f.witness) == "["+step.witness+"]"
+			f.Mu.Lock()
+			defer f.Mu.Unlock()
+			return fmt.Sprint(f.Witness) == "["+step.witness+"]"
 		})
 	}
 }

@@ -34,9 +34,9 @@ func (a *Agent) pass(ctx context.Context) {
 	}
 	a.tried.begin(a.inputs.Trial, a.sessions)
 	err := a.apply(ctx)
-	a.signClaims()
+	a.writeClaims()
 	if a.links != nil {
-		a.owners.want.Put(ownerWishes(a.o.NodeName, a.links.reached(), a.sources.ownerOf))
+		a.owners.Report(a.links.Reached(), a.sources.ownerOf)
 	}
 	a.finish(started, err)
 	a.report(ctx)

@@ -55,7 +55,7 @@ func (a *Agent) tell() {
 	if a.inputs.Trial != nil && a.tried.said.ID == a.inputs.Trial.ID {
 		s.report.Trial = a.tried.said
 	}
-	s.report.NameLinks(a.links.problems())
+	s.report.NameLinks(a.links.Problems())
 	s.report.NameSettings(reported(a.settings))
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
 		s = s.waits(a.waiting)
@@ -118,7 +118,7 @@ func (a *Agent) publish() {
 		Unread: a.unread.Sentences(), Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().counts().Numbers(), At: time.Now().UTC(),
 		passed: time.Now(), settings: a.settings, plan: a.last, offers: a.inputs.Passed, overdue: a.gate.overdue, lost: a.gate.lost, reached: a.reached,
 	}
-	s.Links, s.onLinks = a.links.status(), a.links.refusals()
+	s.Links, s.onLinks = a.links.Status(), a.links.Refusals()
 	s.ProxyHealthy, _ = a.proxy.state()
 	if a.inputs.Inventory != nil {
 		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack

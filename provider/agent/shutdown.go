@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/provider/agent/disk"
+	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
 )
 
@@ -28,12 +29,12 @@ func (a *Agent) shutdown(ctx context.Context, kernelEvents <-chan struct{}) erro
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
-		return errors.Join(a.links.leave(ctx, 0), a.o.Speaker.Stop(ctx, "the agent was stopped"))
+		return errors.Join(a.links.Leave(ctx, 0), a.o.Speaker.Stop(ctx, "the agent was stopped"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
-	return errors.Join(a.links.leave(ctx, handsOver), a.o.Speaker.Leave(ctx))
+	return errors.Join(a.links.Leave(ctx, link.HandOver), a.o.Speaker.Leave(ctx))
 }
 
 // shutsDown reports whether the machine shuts down, by its kubelet's word.

@@ -6,6 +6,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -38,7 +39,7 @@ type Status struct {
 	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen, or are gone
 	Exempt       []RefusalStatus  `json:"exempt"`   // VIPs that are announced without a question about rules, since kube-proxy leaves their Services alone
 	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
-	Links        []LinkStatus     `json:"links"`    // on which VIPs are answered for
+	Links        []link.Status    `json:"links"`    // on which VIPs are answered for
 	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
 	// last said anything about it, be it that nothing changed, or since it is asked in vain.

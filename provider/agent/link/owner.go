@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type ownerWish struct {
 
 // ownerWishes are sorted by link and address. What another machine answers for is that one's to say; what
 // nobody answers for since it has no endpoint is this one's to take back, if it said so.
-func ownerWishes(node string, reached []linkReached, said func(vip netip.Addr) string) (all []ownerWish) {
+func ownerWishes(node string, reached []Reached, said func(vip netip.Addr) string) (all []ownerWish) {
 	for _, r := range reached {
 		for _, o := range r.step.Owners {
 			_, answers := slices.BinarySearchFunc(r.claims, o.VIP, netip.Addr.Compare)
@@ -41,9 +41,9 @@ func ownerWishes(node string, reached []linkReached, said func(vip netip.Addr) s
 	return all
 }
 
-// owners has claims of VIPs on links say which machine answers, for people to read: nothing goes by it. It
+// Owners has claims of VIPs on links say which machine answers, for people to read: nothing goes by it. It
 // writes in a goroutine of its own: while the API server is away nothing else waits for it.
-type owners struct {
+type Owners struct {
 	client kubernetes.Interface
 	self   string // the Node
 	want   latest.Value[[]ownerWish]
@@ -53,15 +53,24 @@ type owners struct {
 	failure string
 }
 
-func newOwners(client kubernetes.Interface, self string) *owners {
-	return &owners{client: client, self: self, want: latest.New[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
+// NewOwners returns what writes for a Node.
+func NewOwners(client kubernetes.Interface, self string) *Owners {
+	return &Owners{client: client, self: self, want: latest.New[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
+}
+
+// Report hands over how the links do, and what claims say by now. It never waits.
+func (w *Owners) Report(reached []Reached, said func(vip netip.Addr) string) {
+	w.want.Put(ownerWishes(w.self, reached, said))
 }
 
 // ownerRetry is how long after a failure it is tried again: nothing but what people see depends on it.
 const ownerRetry = 10 * time.Second
 
-// run writes what is wanted, the newest, until ctx ends.
-func (w *owners) run(ctx context.Context) {
+// ownerTimeout is how long a write may take, and the watch until it shows it.
+const ownerTimeout = 10 * time.Second
+
+// Run writes what is wanted, the latest, until ctx ends.
+func (w *Owners) Run(ctx context.Context) {
 	if len(validation.IsValidLabelValue(w.self)) > 0 {
 		slog.Warn("claims do not say what this machine answers for: the Node's name is too long for a label", "node", w.self)
 		return
@@ -83,10 +92,10 @@ func (w *owners) run(ctx context.Context) {
 }
 
 // write writes into each claim what it does not say, and reports whether that worked.
-func (w *owners) write(ctx context.Context, all []ownerWish) bool {
+func (w *Owners) write(ctx context.Context, all []ownerWish) bool {
 	now := w.clock()
 	for wish, at := range w.written {
-		if now.Sub(at) >= writeTimeout {
+		if now.Sub(at) >= ownerTimeout {
 			delete(w.written, wish)
 		}
 	}
@@ -109,8 +118,8 @@ func (w *owners) write(ctx context.Context, all []ownerWish) bool {
 
 // patch takes the label off only while it says that this machine answers: another one may have taken the VIP
 // meanwhile.
-func (w *owners) patch(ctx context.Context, wish ownerWish) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (w *Owners) patch(ctx context.Context, wish ownerWish) error {
+	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	kind, content := types.MergePatchType, any(map[string]any{"metadata": map[string]any{"labels": map[string]string{lb.OwnerLabel: w.self}}})
 	if !wish.answers {

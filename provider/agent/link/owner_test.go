@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"errors"
@@ -34,12 +34,12 @@ func TestAMachineSaysWhatItAnswersForAndTakesBackWhatNobodyDoes(t *testing.T) {
 		{"no endpoint that its proxy knows of", "a", false, advertise.Owned{Reason: lb.EndpointsNotFollowed}, []ownerWish{{vip, false}}},
 		{"there is no endpoint, and it never answered", "b", false, advertise.Owned{Reason: lb.NoEndpoint}, nil},
 	} {
-		r := linkReached{self: "the machine", step: advertise.Step{Owners: []advertise.Owned{c.owned}}}
+		r := Reached{self: "the machine", step: advertise.Step{Owners: []advertise.Owned{c.owned}}}
 		r.step.Owners[0].VIP = vip
 		if c.claims {
 			r.claims = []netip.Addr{vip}
 		}
-		if got := ownerWishes("a", []linkReached{r}, func(netip.Addr) string { return c.said }); !slices.Equal(got, c.want) {
+		if got := ownerWishes("a", []Reached{r}, func(netip.Addr) string { return c.said }); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestClaimsSayWhoAnswersOnceForEachChange(t *testing.T) {
 		return failing, nil, errors.New("the API server is away")
 	})
 	now := time.Unix(0, 0)
-	w := newOwners(client, "a")
+	w := NewOwners(client, "a")
 	w.clock = func() time.Time { return now }
 	said := func() string {
 		t.Helper()

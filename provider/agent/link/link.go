@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"context"
@@ -30,8 +30,8 @@ const (
 	retryEvery = time.Second
 )
 
-// wire is what answers on links.
-type wire interface {
+// Wire is what answers on links.
+type Wire interface {
 	Set(context.Context, []onlink.Config) error
 	Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
 	Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
@@ -43,33 +43,30 @@ type wire interface {
 	Changed() <-chan struct{}
 }
 
-// neighbors is what knows which machines of a link are there.
-type neighbors interface {
+// Neighbors is what knows which machines of a link are there.
+type Neighbors interface {
 	Set(context.Context, []mesh.Config) error
 	State() []mesh.LinkState
 	Acted(on []mesh.LinkState)
 	Changed() <-chan struct{}
 }
 
-// links is the machine's part in answering for VIPs on its subnets. A goroutine of its own decides anew
+// Links is the machine's part in answering for VIPs on its subnets. A goroutine of its own decides anew
 // whenever a machine comes or goes, so that no pass of the agent holds up a failover.
 //
-// An agent's pass hands it plans ([links.set]) and takes what came of them ([links.reached]).
-type links struct {
-	wire    wire
-	mesh    neighbors
+// An agent's pass hands it plans ([Links.Set]) and takes what came of them ([Links.Reached]).
+type Links struct {
+	wire    Wire
+	mesh    Neighbors
 	changed func() // somebody else answers for something than before
 	close   func(ctx context.Context, handOver time.Duration) error
-	plans   latest.Value[linkPlans]
+	plans   latest.Value[Plans]
 	found   chan found
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	last    []linkReached
-	audited map[netip.Addr]lb.LinkProblem // what this machine found on the wire of VIPs that others own
-
+	shown     shown
 	wireGrace time.Duration // defaultWireGrace
 
 	// Used by the goroutine of run alone.
@@ -80,16 +77,21 @@ type links struct {
 	heard       map[netip.Addr]time.Duration
 	strangers   map[netip.Addr]onlink.MAC      // hosts that have VIPs which this machine would answer for
 	brokenSince map[netip.Prefix]time.Duration // since when the wire does not work
-	meshed      []mesh.Config                  // as the mesh was given them last
-	meshDue     time.Duration                  // when that is tried again; 0: it worked
-	meshFailure string
+	meshed      meshed
 	wireFailure string
 }
 
-// linkPlans are the plans of a machine.
-type linkPlans struct {
-	machine string
-	plans   []advertise.LinkPlan
+// shown is what others may ask of the links at any time; its lock guards all of it.
+type shown struct {
+	mu      sync.Mutex
+	links   []Reached
+	audited map[netip.Addr]lb.LinkProblem // what this machine found on the wire of VIPs that others own
+}
+
+// Plans are the plans of a machine.
+type Plans struct {
+	Machine string
+	Links   []advertise.LinkPlan
 }
 
 // found is what a probe found.
@@ -101,8 +103,8 @@ type found struct {
 	advertise.Found
 }
 
-// linkReached is how one link does.
-type linkReached struct {
+// Reached is how one link does.
+type Reached struct {
 	self   string // the machine
 	plan   advertise.LinkPlan
 	step   advertise.Step
@@ -113,8 +115,9 @@ type linkReached struct {
 	wire      onlink.LinkState
 }
 
-func newLinks(w *onlink.Responder, m *mesh.Mesh, changed func()) *links {
-	l := newLinksOf(w, m, changed)
+// New returns the links of a machine that answers by w, and knows the others by m.
+func New(w *onlink.Responder, m *mesh.Mesh, changed func()) *Links {
+	l := NewOf(w, m, changed)
 	l.close = func(ctx context.Context, handOver time.Duration) error {
 		m.Close(ctx, handOver) // while this machine answers on
 		w.Close()
@@ -123,59 +126,66 @@ func newLinks(w *onlink.Responder, m *mesh.Mesh, changed func()) *links {
 	return l
 }
 
-func newLinksOf(w wire, n neighbors, changed func()) *links {
-	return &links{
-		wire: w, mesh: n, changed: changed, plans: latest.New[linkPlans](), found: make(chan found, 16),
+// NewOf is New for what else may answer, and know the others.
+func NewOf(w Wire, n Neighbors, changed func()) *Links {
+	return &Links{
+		wire: w, mesh: n, changed: changed, plans: latest.New[Plans](), found: make(chan found, 16),
 		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{}, strangers: map[netip.Addr]onlink.MAC{},
 		wireGrace: defaultWireGrace, brokenSince: map[netip.Prefix]time.Duration{},
 	}
 }
 
-// set hands over what is planned. It never waits.
-func (l *links) set(to linkPlans) { l.plans.Put(to) }
+// Remember has VIPs answered for that the process before this one answered for.
+func (l *Links) Remember(vips []netip.Addr) { l.remembered = vips }
 
-// reached is how the links do, sorted by subnet.
-func (l *links) reached() []linkReached {
+// Set hands over what is planned. It never waits.
+func (l *Links) Set(to Plans) { l.plans.Put(to) }
+
+// Reached is how the links do, sorted by subnet.
+func (l *Links) Reached() []Reached {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
+	l.shown.mu.Lock()
+	defer l.shown.mu.Unlock()
+	return l.shown.links
 }
 
-// handsOver is how long other machines wait for the agent that follows this one: as routers do by
+// HandOver is how long other machines wait for the agent that follows this one: as routers do by
 // default.
-const handsOver = time.Minute
+const HandOver = time.Minute
 
-// begin starts the goroutine that decides.
-func (l *links) begin(ctx context.Context) {
+// Begin starts the goroutine that decides.
+func (l *Links) Begin(ctx context.Context) {
 	ctx, l.stop = context.WithCancel(ctx)
 	l.running.Go(func() { l.run(ctx) })
 	l.running.Go(func() { l.audit(ctx) })
 }
 
-// leave falls silent. With a time above 0 the other machines are asked to wait for so long for the process
+// Leave falls silent. With a time above 0 the other machines are asked to wait for so long for the process
 // that follows.
-func (l *links) leave(ctx context.Context, handOver time.Duration) error {
+func (l *Links) Leave(ctx context.Context, handOver time.Duration) error {
 	if l == nil {
 		return nil
 	}
 	l.stop()
 	l.running.Wait()
+	if l.close == nil {
+		return nil
+	}
 	return l.close(ctx, handOver)
 }
 
-// claims are the VIPs that are answered for, sorted by link.
-func (l *links) claims() (all []netip.Addr) {
-	for _, r := range l.reached() {
+// Claims are the VIPs that are answered for, sorted by link.
+func (l *Links) Claims() (all []netip.Addr) {
+	for _, r := range l.Reached() {
 		all = append(all, r.claims...)
 	}
 	return all
 }
 
 // run decides until the context ends.
-func (l *links) run(ctx context.Context) {
+func (l *Links) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -199,7 +209,7 @@ func (l *links) run(ctx context.Context) {
 }
 
 // onFound takes what a probe found.
-func (l *links) onFound(f found) {
+func (l *Links) onFound(f found) {
 	s := l.successions[f.subnet]
 	if s == nil {
 		return
@@ -221,8 +231,8 @@ func (l *links) onFound(f found) {
 // take takes over plans. A link that is gone is forgotten, and begins as newborn when it comes back: others
 // have what this machine had on it. What the process before answered for counts for the links of the first
 // plans alone.
-func (l *links) take(to linkPlans) {
-	l.self, l.now = to.machine, to.plans
+func (l *Links) take(to Plans) {
+	l.self, l.now = to.Machine, to.Links
 	var subnets []netip.Prefix
 	for _, p := range l.now {
 		subnets = append(subnets, p.Link.Subnet)
@@ -247,15 +257,15 @@ func (l *links) take(to linkPlans) {
 
 // decide makes a step on each link, and has the wire follow. It returns when another is due; 0: none is by
 // itself.
-func (l *links) decide(ctx context.Context) (next time.Duration) {
+func (l *Links) decide(ctx context.Context) (next time.Duration) {
 	heard := l.wire.State()
 	plans, next := l.withWires(heard)
 	next = sooner(next, l.setMesh(ctx, plans))
 	there := l.mesh.State()
-	var all []linkReached
+	var all []Reached
 	var configs []onlink.Config
 	for _, p := range plans {
-		r := linkReached{self: l.self, plan: p, mesh: meshOf(there, p.Link.Subnet), wire: wireOf(heard, p.Link.Subnet)}
+		r := Reached{self: l.self, plan: p, mesh: meshOf(there, p.Link.Subnet), wire: wireOf(heard, p.Link.Subnet)}
 		l.step(&r)
 		next = sooner(next, r.step.Next)
 		all, configs = append(all, r), append(configs, wireConfig(r, l.self))
@@ -288,7 +298,7 @@ func (l *links) decide(ctx context.Context) (next time.Duration) {
 type question = func(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
 
 // hasOtherOwner reports whether this machine takes another one for the owner of a VIP.
-func (r linkReached) hasOtherOwner(vip netip.Addr) bool {
+func (r Reached) hasOtherOwner(vip netip.Addr) bool {
 	i := slices.IndexFunc(r.step.Owners, func(o advertise.Owned) bool { return o.VIP == vip })
 	return i >= 0 && r.step.Owners[i].Owner != "" && r.step.Owners[i].Owner != r.self
 }
@@ -302,10 +312,10 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // step decides on one link who answers, and what is to be looked for.
-func (l *links) step(r *linkReached) {
+func (l *Links) step(r *Reached) {
 	subnet, now := r.plan.Link.Subnet, uptime.Now()
 	s := l.successions[subnet]
-	l.hear(s, r)
+	l.observeHeard(s, r)
 	seg := r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness)
 	seg.Resumed = r.mesh.Resumed
 	r.step = s.Step(now, seg, r.plan.VIPs)
@@ -324,8 +334,8 @@ func (l *links) step(r *linkReached) {
 	})
 }
 
-// hear tells a succession which other machines were heard to claim something.
-func (l *links) hear(s *advertise.Succession, r *linkReached) {
+// observeHeard tells a succession which other machines were heard to claim something.
+func (l *Links) observeHeard(s *advertise.Succession, r *Reached) {
 	for _, a := range r.wire.Addresses {
 		if !a.Heard.Machine.IsValid() || a.Heard.At <= l.heard[a.Addr] {
 			continue
@@ -348,7 +358,7 @@ func machineAt(p advertise.LinkPlan, addr netip.Addr) string {
 }
 
 // probe looks for who has a VIP.
-func (l *links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr, ask question) {
+func (l *Links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr, ask question) {
 	f := found{subnet: p.Link.Subnet, vip: vip, began: uptime.Now()}
 	macs, err := ask(ctx, p.Link.Subnet, vip, probeTries, probeEvery)
 	for _, mac := range macs {
@@ -383,11 +393,11 @@ func tellNew(what, last string, err error) string {
 }
 
 // publish makes known how the links do.
-func (l *links) publish(all []linkReached) {
-	l.mu.Lock()
-	before := l.last
-	l.last = all
-	l.mu.Unlock()
+func (l *Links) publish(all []Reached) {
+	l.shown.mu.Lock()
+	before := l.shown.links
+	l.shown.links = all
+	l.shown.mu.Unlock()
 	same := slices.EqualFunc(before, all, shownAlike)
 	subnets := map[netip.Prefix]bool{}
 	for _, r := range slices.Concat(before, all) {
@@ -401,8 +411,8 @@ func (l *links) publish(all []linkReached) {
 	}
 }
 
-func claimsOn(all []linkReached, subnet netip.Prefix) []netip.Addr {
-	i := slices.IndexFunc(all, func(r linkReached) bool { return r.plan.Link.Subnet == subnet })
+func claimsOn(all []Reached, subnet netip.Prefix) []netip.Addr {
+	i := slices.IndexFunc(all, func(r Reached) bool { return r.plan.Link.Subnet == subnet })
 	if i < 0 {
 		return nil
 	}
@@ -422,9 +432,9 @@ func tellClaims(subnet netip.Prefix, before, now []netip.Addr) {
 	}
 }
 
-// refusals are why this machine does not answer for VIPs on its links, besides what its plan says.
-func (l *links) refusals() (all []advertise.Refusal) {
-	for _, r := range l.reached() {
+// Refusals are why this machine does not answer for VIPs on its links, besides what its plan says.
+func (l *Links) Refusals() (all []advertise.Refusal) {
+	for _, r := range l.Reached() {
 		refused := r.plan.Refused(r.step.Owners)
 		if r.wire.Reason != "" {
 			refused = withReason(r.plan, r.wire.Reason)

@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"net/netip"
@@ -18,7 +18,7 @@ const defaultWireGrace = time.Second
 
 // withWires are the plans, where a wire that does not work is a reason to leave. next is when one that has
 // just begun not to work is to be looked at again; 0: none has.
-func (l *links) withWires(all []onlink.LinkState) (plans []advertise.LinkPlan, next time.Duration) {
+func (l *Links) withWires(all []onlink.LinkState) (plans []advertise.LinkPlan, next time.Duration) {
 	now := uptime.Now()
 	plans = slices.Clone(l.now)
 	broken := map[netip.Prefix]time.Duration{}
@@ -43,7 +43,7 @@ func (l *links) withWires(all []onlink.LinkState) (plans []advertise.LinkPlan, n
 	return plans, next
 }
 
-func wireConfig(r linkReached, self string) onlink.Config {
+func wireConfig(r Reached, self string) onlink.Config {
 	c := onlink.Config{Link: onlink.Link{Subnet: r.plan.Link.Subnet, Self: r.plan.Self}, AnnounceEvery: r.plan.Link.AnnounceEvery, Claims: r.claims}
 	for _, m := range r.plan.Link.Machines {
 		if m.Name != self {

@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 // audit asks on the wire, again and again, who has the VIPs that this machine is to look for.
 // It finds what no plan knows: access points, virtual switches and inspection that swallow ARP or
 // neighbour discovery, and faults of our own.
-func (l *links) audit(ctx context.Context) {
+func (l *Links) audit(ctx context.Context) {
 	for {
 		if !sleep(ctx, auditEvery) {
 			return
@@ -41,10 +41,10 @@ func (l *links) audit(ctx context.Context) {
 			again := l.findWrong(ctx)
 			maps.DeleteFunc(suspects, func(vip netip.Addr, p lb.LinkProblem) bool { return again[vip] != p })
 		}
-		l.mu.Lock()
-		same := maps.Equal(l.audited, suspects)
-		l.audited = suspects
-		l.mu.Unlock()
+		l.shown.mu.Lock()
+		same := maps.Equal(l.shown.audited, suspects)
+		l.shown.audited = suspects
+		l.shown.mu.Unlock()
 		if !same {
 			l.changed()
 		}
@@ -53,19 +53,23 @@ func (l *links) audit(ctx context.Context) {
 
 // sleep waits, and reports false if ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	pause(ctx, d)
-	return ctx.Err() == nil
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return ctx.Err() == nil
+	}
 }
 
 // findWrong asks for each VIP that this machine is to look for. An owner whose agent is away for a moment answers for nothing
 // meanwhile.
-func (l *links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
+func (l *Links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
 	type question struct {
-		of linkReached
+		of Reached
 		advertise.Owned
 	}
 	var all []question
-	for _, r := range l.reached() {
+	for _, r := range l.Reached() {
 		for _, o := range r.step.Owners {
 			if o.Auditor == r.self {
 				all = append(all, question{r, o})
@@ -92,21 +96,21 @@ func (l *links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
 }
 
 // findings are what audits found, sorted by VIP.
-func (l *links) findings() (all []lb.LinkProblem) {
+func (l *Links) findings() (all []lb.LinkProblem) {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, vip := range slices.SortedFunc(maps.Keys(l.audited), netip.Addr.Compare) {
-		all = append(all, l.audited[vip])
+	l.shown.mu.Lock()
+	defer l.shown.mu.Unlock()
+	for _, vip := range slices.SortedFunc(maps.Keys(l.shown.audited), netip.Addr.Compare) {
+		all = append(all, l.shown.audited[vip])
 	}
 	return all
 }
 
 // judge compares who answers for a VIP with who is to; ok: it is the owner alone. Of several machines that answer all are named:
 // which of them is the owner may change with who was heard last.
-func (l *links) judge(r linkReached, vip netip.Addr, owner string, macs []onlink.MAC) (p lb.LinkProblem, ok bool) {
+func (l *Links) judge(r Reached, vip netip.Addr, owner string, macs []onlink.MAC) (p lb.LinkProblem, ok bool) {
 	p = lb.LinkProblem{On: vip.String(), Reason: lb.NotAnsweredOnWire, Detail: owner}
 	var machines []string
 	for _, mac := range macs {

@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"maps"
@@ -12,28 +12,28 @@ import (
 	"plinth.dev/plinth/lb/onlink"
 )
 
-// LinkStatus is a subnet on which the machine answers for VIPs.
-type LinkStatus struct {
-	Subnet    string              `json:"subnet"`
-	Interface string              `json:"interface,omitempty"`
-	Reason    string              `json:"reason,omitempty"` // why nothing is answered
-	Detail    string              `json:"detail,omitempty"`
-	Quorum    string              `json:"quorum"` // by what right the machine answers: majority, careful or none
-	Witness   string              `json:"witness"`
-	Leaving   string              `json:"leaving,omitempty"` // why it asks others to answer
-	Machines  []LinkMachineStatus `json:"machines"`          // the others
-	VIPs      []LinkVIPStatus     `json:"vips"`
+// Status is a subnet on which the machine answers for VIPs.
+type Status struct {
+	Subnet    string          `json:"subnet"`
+	Interface string          `json:"interface,omitempty"`
+	Reason    string          `json:"reason,omitempty"` // why nothing is answered
+	Detail    string          `json:"detail,omitempty"`
+	Quorum    string          `json:"quorum"` // by what right the machine answers: majority, careful or none
+	Witness   string          `json:"witness"`
+	Leaving   string          `json:"leaving,omitempty"` // why it asks others to answer
+	Machines  []MachineStatus `json:"machines"`          // the others
+	VIPs      []VIPStatus     `json:"vips"`
 }
 
-// LinkMachineStatus is another machine of a link.
-type LinkMachineStatus struct {
+// MachineStatus is another machine of a link.
+type MachineStatus struct {
 	Name     string `json:"name"`
 	Standing string `json:"standing"`
 	Losses   uint64 `json:"losses"`
 }
 
-// LinkVIPStatus is a VIP of a link.
-type LinkVIPStatus struct {
+// VIPStatus is a VIP of a link.
+type VIPStatus struct {
 	VIP      string `json:"vip"`
 	Owner    string `json:"owner,omitempty"`    // by what this machine knows
 	Answers  bool   `json:"answers"`            // this machine does
@@ -41,20 +41,20 @@ type LinkVIPStatus struct {
 	Conflict string `json:"conflict,omitempty"` // the MAC of a host that claims it as well
 }
 
-// status is how the links do.
-func (l *links) status() []LinkStatus {
-	all := []LinkStatus{}
-	for _, r := range l.reached() {
-		s := LinkStatus{
+// Status is how the links do.
+func (l *Links) Status() []Status {
+	all := []Status{}
+	for _, r := range l.Reached() {
+		s := Status{
 			Subnet: r.plan.Link.Subnet.String(), Interface: r.wire.Interface, Reason: string(r.wire.Reason), Detail: r.wire.Detail,
 			Quorum: r.step.Quorum.String(), Witness: r.mesh.Witness.String(), Leaving: string(r.plan.Leaving),
-			Machines: []LinkMachineStatus{}, VIPs: []LinkVIPStatus{},
+			Machines: []MachineStatus{}, VIPs: []VIPStatus{},
 		}
 		for _, m := range r.mesh.Machines {
-			s.Machines = append(s.Machines, LinkMachineStatus{m.Name, m.Standing.String(), m.Losses})
+			s.Machines = append(s.Machines, MachineStatus{m.Name, m.Standing.String(), m.Losses})
 		}
 		for _, o := range r.step.Owners {
-			v := LinkVIPStatus{VIP: o.VIP.String(), Owner: o.Owner, Answers: slices.Contains(r.claims, o.VIP), Reason: string(o.Reason)}
+			v := VIPStatus{VIP: o.VIP.String(), Owner: o.Owner, Answers: slices.Contains(r.claims, o.VIP), Reason: string(o.Reason)}
 			if host, has := r.strangers[o.VIP]; has {
 				v.Conflict = host.String()
 			}
@@ -71,7 +71,7 @@ func (l *links) status() []LinkStatus {
 }
 
 // shownAlike reports whether what status and problems show of a link is the same.
-func shownAlike(a, b linkReached) bool {
+func shownAlike(a, b Reached) bool {
 	return a.plan.Link.Subnet == b.plan.Link.Subnet && a.plan.Leaving == b.plan.Leaving && a.step.Quorum == b.step.Quorum &&
 		slices.Equal(a.claims, b.claims) && slices.Equal(a.step.Owners, b.step.Owners) &&
 		maps.Equal(a.strangers, b.strangers) &&
@@ -84,10 +84,10 @@ func shownAlike(a, b linkReached) bool {
 		})
 }
 
-// problems are what everybody should know of the links, sorted. What an audit and the wire both know is
+// Problems are what everybody should know of the links, sorted. What an audit and the wire both know is
 // there once.
-func (l *links) problems() (all []lb.LinkProblem) {
-	for _, r := range l.reached() {
+func (l *Links) Problems() (all []lb.LinkProblem) {
+	for _, r := range l.Reached() {
 		if r.wire.Reason != "" {
 			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: r.wire.Reason})
 		} else if r.plan.Leaving == lb.ProxyRulesLost {
@@ -114,7 +114,7 @@ func (l *links) problems() (all []lb.LinkProblem) {
 	return slices.Compact(all)
 }
 
-func lonelyReason(r linkReached) lb.Reason {
+func lonelyReason(r Reached) lb.Reason {
 	if r.mesh.Witness == advertise.WitnessSilent {
 		return lb.WitnessSilent
 	}
@@ -130,12 +130,19 @@ var (
 	linkHasQuorum = prometheus.NewDesc("plinth_agent_link_quorum", "By what right the machine answers on a subnet: 2 with the majority, 1 carefully, 0 not at all.", linkLabels, nil)
 )
 
-// collect are the metrics of links.
-func (l *links) collect(ch chan<- prometheus.Metric) {
+// Describe are the metrics of links that there can be.
+func Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{linkVIPs, linkMachines, linkLosses, linkProblems, linkHasQuorum} {
+		ch <- d
+	}
+}
+
+// Collect are the metrics of links.
+func (l *Links) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, r := range l.reached() {
+	for _, r := range l.Reached() {
 		subnet := r.plan.Link.Subnet.String()
 		gauge(linkVIPs, float64(len(r.claims)), subnet)
 		gauge(linkHasQuorum, float64(r.step.Quorum), subnet)
@@ -148,7 +155,7 @@ func (l *links) collect(ch chan<- prometheus.Metric) {
 			gauge(linkMachines, float64(n), subnet, standing.String())
 		}
 	}
-	for _, p := range l.problems() {
+	for _, p := range l.Problems() {
 		gauge(linkProblems, 1, p.On, string(p.Reason), p.Detail)
 	}
 }

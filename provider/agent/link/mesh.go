@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"context"
@@ -11,33 +11,40 @@ import (
 	"plinth.dev/plinth/uptime"
 )
 
+// meshed is what the mesh was given last.
+type meshed struct {
+	configs []mesh.Config
+	due     time.Duration // when that is tried again; 0: it worked
+	failure string
+}
+
 // setMesh has the mesh follow the machines of the plans. It returns when that is to be tried again; 0: it
 // worked.
-func (l *links) setMesh(ctx context.Context, plans []advertise.LinkPlan) (next time.Duration) {
+func (l *Links) setMesh(ctx context.Context, plans []advertise.LinkPlan) (next time.Duration) {
 	var all []mesh.Config
 	for _, p := range plans {
 		all = append(all, meshConfig(p, l.self))
 	}
 	now := uptime.Now()
-	if left := l.meshDue - now; reflect.DeepEqual(all, l.meshed) && (l.meshDue == 0 || left > 0) {
+	if left := l.meshed.due - now; reflect.DeepEqual(all, l.meshed.configs) && (l.meshed.due == 0 || left > 0) {
 		return max(left, 0)
 	}
-	l.meshed, l.meshDue = all, 0
+	l.meshed.configs, l.meshed.due = all, 0
 	err := l.mesh.Set(ctx, all)
 	if ctx.Err() != nil {
 		return 0
 	}
-	l.meshFailure = tellNew("cannot follow the machines of a link", l.meshFailure, err)
+	l.meshed.failure = tellNew("cannot follow the machines of a link", l.meshed.failure, err)
 	if err == nil {
 		return 0
 	}
-	l.meshDue = now + retryEvery
+	l.meshed.due = now + retryEvery
 	return retryEvery
 }
 
 func meshConfig(p advertise.LinkPlan, self string) mesh.Config {
 	c := mesh.Config{
-		Subnet: p.Link.Subnet, Self: p.Self, Witness: p.Link.Witness, Leaving: p.Leaving != "", RestartTime: handsOver,
+		Subnet: p.Link.Subnet, Self: p.Self, Witness: p.Link.Witness, Leaving: p.Leaving != "", RestartTime: HandOver,
 	}
 	c.Timers.Interval, c.Timers.Multiplier = p.Link.Interval, p.Link.Multiplier
 	for _, m := range p.Link.Machines {
