@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"provider/agent/disk":          5,
 	"provider/agent/link":          5,
 	"provider/agent/plan":          4,
+	"provider/agent/offers":        4,
 	"provider/agent/latest":        0,
 	"provider/vip":                 4,
 	"provider/node":                4,
@@ -89,6 +90,7 @@ var pure = map[string][]string{
 	"routing":                {},
 	"preview":                {},
 	"provider/agent/plan":    {"go4.org/netipx", "k8s.io/api/core/v1"},
+	"provider/agent/offers":  {"k8s.io/api/core/v1", "k8s.io/api/discovery/v1", "k8s.io/api/networking/v1"},
 	"diagnose":               {},
 	"doctor":                 {"sigs.k8s.io/yaml", "k8s.io/api/apps/v1", "k8s.io/api/coordination/v1", "k8s.io/api/core/v1", "k8s.io/api/networking/v1", "k8s.io/apimachinery/pkg/apis/meta/v1"},
 	"doctor/machine":         {"sigs.k8s.io/yaml"},
@@ -111,7 +113,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/plan", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
+		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -19,7 +19,7 @@ import (
 var conditions = []string{"k8s.io/api/core/v1.NodeCondition", module + "/diagnose.Condition", module + "/diagnose.NodeDetail", module + "/provider/agent/plan.Condition"}
 
 // otherMessages are where a message is a kubelet's, or a column of a table.
-var otherMessages = []string{"doctor.readNode", "provider/agent.reduceNode", "cmd/plinth.nodeDetails"}
+var otherMessages = []string{"doctor.readNode", "provider/agent/plan.NodeOf", "cmd/plinth.nodeDetails"}
 
 // shown are the fields, and the key of JSON, in which a message is passed on as a text to show.
 var shown = []string{"Message", "Text", `"message"`}

@@ -43,7 +43,7 @@ func TestMachineAnnouncesRoutesAndAcknowledges(t *testing.T) {
 	}
 	eventually(t, "the condition is True", func() (bool, string) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
-		c := reduceNode(n).Condition
+		c := plan.NodeOf(n).Condition
 		counts := lb.ParseReport(c.Message).Counts.String()
 		return err == nil && c.Ready == corev1.ConditionTrue && c.Reason == AsPlanned && counts == "routes 6/6, sessions 1/1", fmt.Sprint(c, err)
 	})

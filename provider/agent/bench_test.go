@@ -4,18 +4,24 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"unique"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
 
+func readyAt(addr string, local bool) offers.Endpoint {
+	return offers.Endpoint{Addr: vip(addr), Node: unique.Make(""), Endpoint: advertise.Endpoint{Local: local, Ready: true, Serving: true}}
+}
+
 // crowd is a catalog of n Services, and an inventory whose pool they are of.
-func crowd(b *testing.B, n int) (*catalog, plan.Inputs) {
+func crowd(b *testing.B, n int) (*offers.Index, plan.Inputs) {
 	b.Helper()
 	inv, problems := document.Load(document.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
@@ -29,12 +35,12 @@ spec:
 	if err := problems.Err(); err != nil {
 		b.Fatal(err)
 	}
-	c := newCatalog()
+	c := offers.NewIndex()
 	for i := range n {
 		k := key(fmt.Sprintf("svc-%d", i))
-		c.serviceChanged("", nil, &service{Key: k, UID: "1", Ours: true})
-		c.claimChanged("", nil, &claim{VIP: netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}), Holders: []lb.ServiceKey{k}, UID: "1"})
-		c.sliceChanged(k.Name, nil, &endpointSlice{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
+		c.ServiceChanged("", nil, &offers.Service{Key: k, UID: "1", Ours: true})
+		c.ClaimChanged("", nil, &offers.Claim{VIP: netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}), Holders: []lb.ServiceKey{k}, UID: "1"})
+		c.SliceChanged(k.Name, nil, &offers.EndpointSlice{Service: k, IPv4: true, All: []offers.Endpoint{readyAt("10.0.0.1", true), readyAt("10.0.0.2", false)}})
 	}
 	in := plan.Inputs{Inventory: inv}
 	in.Self.Identity.Name, in.Self.Name = "nuc1", "nuc1"
@@ -54,12 +60,12 @@ func BenchmarkPass(b *testing.B) {
 			speaker := bgp.NewSpeaker(bgp.Options{})
 			defer func() { _ = speaker.Leave(b.Context()) }()
 			k := key("svc-0")
-			slice := &endpointSlice{Service: k, IPv4: true}
-			full := &endpointSlice{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
+			slice := &offers.EndpointSlice{Service: k, IPv4: true}
+			full := &offers.EndpointSlice{Service: k, IPv4: true, All: []offers.Endpoint{readyAt("10.0.0.1", true)}}
 			routes := routing.Plan(plan.RoutingView(in, m, inventory.ModeNone, nil))
 			var announcer advertise.Planner
 			pass := func() {
-				in.Offers = c.all()
+				in.Offers = c.All()
 				p := plan.Of(&announcer, in, m, plan.Phase{}, true, plan.Step{}, routes)
 				if err := speaker.Set(b.Context(), p.BGP); err != nil {
 					b.Fatal(err)
@@ -69,7 +75,7 @@ func BenchmarkPass(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				slice, full = full, slice
-				c.sliceChanged("svc-0", full, slice)
+				c.SliceChanged("svc-0", full, slice)
 				pass()
 			}
 		})

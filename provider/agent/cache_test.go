@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/offers"
 )
 
 // store is an API server with one Service, whose etcd can be restored.
@@ -58,7 +59,7 @@ func (s *store) watched() []string {
 func TestMirrorListsAnewWhenEtcdIsRestored(t *testing.T) {
 	s := &store{version: "100", service: "lost"}
 	var mu sync.Mutex
-	m := newMirror("services", &mu, reduceService(nil), func() {})
+	m := newMirror("services", &mu, offers.ServiceOf(nil), func() {})
 	go follow(t.Context(), m, typed[*corev1.ServiceList](s), &corev1.Service{}, "", "")
 	knows := func(name string, watches int) {
 		t.Helper()

@@ -106,7 +106,7 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 	at := began
 	w := newWriter(client, "w1", func() (plan.Node, bool) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
-		return reduceNode(n), err == nil
+		return plan.NodeOf(n), err == nil
 	})
 	w.clock = func() time.Time { return at }
 	says := func(sessions int, cause string) plan.Condition {
@@ -154,7 +154,7 @@ func TestAConditionThatStaysIsWrittenEveryFiveMinutesUnlessTheAgentIsStuck(t *te
 		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
 		w := newWriter(client, "w1", func() (plan.Node, bool) {
 			n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
-			return reduceNode(n), err == nil
+			return plan.NodeOf(n), err == nil
 		})
 		stuck := false
 		w.stuck = func() bool { return stuck }
@@ -194,7 +194,7 @@ func TestAConditionThatWaitsIsWrittenWhenItsTimeHasCome(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		return reduceNode(n).Condition
+		return plan.NodeOf(n).Condition
 	}
 	w := newWriter(client, "w1", func() (plan.Node, bool) { return plan.Node{Condition: shown()}, true })
 	w.rewordEvery = 50 * time.Millisecond

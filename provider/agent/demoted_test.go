@@ -18,6 +18,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
@@ -35,25 +36,25 @@ func podAt(addr, machine string, ready, serving, terminating bool) discoveryv1.E
 func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 	here, there := podAt("10.244.0.5", "nuc1", true, true, false), podAt("10.244.1.5", "nuc2", true, true, false)
 	hereEnds, thereEnds := podAt("10.244.0.5", "nuc1", false, true, true), podAt("10.244.1.5", "nuc2", false, true, true)
-	c := newCatalog()
+	c := offers.NewIndex()
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web", UID: "u"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal},
 	}
-	s := reduceService(nil)(svc)
-	c.serviceChanged("", nil, &s)
-	held := reduceClaim(&networkingv1.IPAddress{
+	s := offers.ServiceOf(nil)(svc)
+	c.ServiceChanged("", nil, &s)
+	held := offers.ClaimOf(&networkingv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: "192.168.50.40", Labels: map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy}},
 		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "prod", Name: "web"}},
 	})
-	c.claimChanged("", nil, &held)
+	c.ClaimChanged("", nil, &held)
 	in := agenttest.SomeInputs(t)
 	m, err := in.Machine()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var announcer advertise.Planner
-	var before *endpointSlice
+	var before *offers.EndpointSlice
 	for _, step := range []struct {
 		name   string
 		all    []discoveryv1.Endpoint
@@ -67,13 +68,13 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 		{"one is ready beside that which ends", []discoveryv1.Endpoint{hereEnds, podAt("10.244.0.6", "nuc1", true, true, false), there}, false, false},
 		{"it has ended here", []discoveryv1.Endpoint{there}, false, true},
 	} {
-		now := reduceSlice("nuc1")(&discoveryv1.EndpointSlice{
+		now := offers.EndpointSliceOf("nuc1")(&discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: "prod", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: step.all,
 		})
-		c.sliceChanged("web-1", before, &now)
+		c.SliceChanged("web-1", before, &now)
 		before = &now
-		in.Passed = c.all()
+		in.Passed = c.All()
 		p := plan.Of(&announcer, in, m, plan.Phase{}, true, plan.Step{}, routing.Table{})
 		ads, worse := 0, 0
 		for _, s := range p.BGP.Sessions {

@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // frr starts zebra and bgpd beside the router that there is, at 10.1.0.2, and returns
@@ -245,7 +247,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	kubeletSays(corev1.ConditionFalse, shuttingDown)
+	kubeletSays(corev1.ConditionFalse, plan.ShuttingDown)
 	eventually(t, "the agent knows", func() (bool, string) {
 		self, ok := a.sources.selfNow()
 		return ok && self.ShuttingDown, fmt.Sprintf("%+v", self)
@@ -257,7 +259,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	a = begin(false)
 	go func() {
 		<-time.After(300 * time.Millisecond)
-		kubeletSays(corev1.ConditionFalse, shuttingDown)
+		kubeletSays(corev1.ConditionFalse, plan.ShuttingDown)
 	}()
 	stop(a)
 }

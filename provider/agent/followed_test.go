@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 )
@@ -24,22 +25,23 @@ const (
 // exposed is a Service with one VIP and one ready endpoint, as an agent of nuc1 follows them, in front of a kube-proxy that has rules for
 // nothing.
 type exposed struct {
-	catalog *catalog
+	catalog *offers.Index
 	gate    gate
 	now     time.Time
-	service *service
-	slice   *endpointSlice
+	service *offers.Service
+	slice   *offers.EndpointSlice
 }
 
 func newExposed() *exposed {
-	f := &exposed{catalog: newCatalog(), gate: newGate(&rules{}, func() {}), now: time.Unix(1_000_000, 0)}
-	f.catalog.claimChanged("", nil, &claim{VIP: askedVIP, Holders: []lb.ServiceKey{key("web")}, UID: "1"})
+	f := &exposed{catalog: offers.NewIndex(), gate: newGate(&rules{}, func() {}), now: time.Unix(1_000_000, 0)}
+	f.catalog.ClaimChanged("", nil, &offers.Claim{VIP: askedVIP, Holders: []lb.ServiceKey{key("web")}, UID: "1"})
 	return f
 }
 
 // labelled has a Service and its EndpointSlice bear labels, and returns its offer as it is planned with.
 func (f *exposed) labelled(ofService, ofSlice map[string]string) advertise.Offer {
-	s := reduceService(nil)(&corev1.Service{
+	on := "nuc1"
+	s := offers.ServiceOf(nil)(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web", UID: "1", Labels: ofService},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 		Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: askedVIP.String()}}}},
@@ -48,19 +50,19 @@ func (f *exposed) labelled(ofService, ofSlice map[string]string) advertise.Offer
 	for k, v := range ofSlice {
 		labels[k] = v
 	}
-	slice := reduceSlice("nuc1")(&discoveryv1.EndpointSlice{
+	slice := offers.EndpointSliceOf("nuc1")(&discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Labels: labels}, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.9"}, NodeName: ptr("nuc1")}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.9"}, NodeName: &on}},
 	})
-	f.catalog.serviceChanged("prod/web", f.service, &s)
-	f.catalog.sliceChanged("prod/web-1", f.slice, &slice)
+	f.catalog.ServiceChanged("prod/web", f.service, &s)
+	f.catalog.SliceChanged("prod/web-1", f.slice, &slice)
 	f.service, f.slice = &s, &slice
 	return f.offered()
 }
 
 // offered is the offer as it is planned with now.
 func (f *exposed) offered() advertise.Offer {
-	in := plan.Inputs{Offers: f.catalog.all()}
+	in := plan.Inputs{Offers: f.catalog.All()}
 	f.gate.apply(&in, f.now)
 	f.gate.observe(f.planned(in.Passed), f.gate.last.with, f.now)
 	o, _ := in.Passed.Next(advertise.Offer{VIP: askedVIP})

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // kubeProxySays is how kube-proxy answers at /healthz.
@@ -124,7 +125,7 @@ func TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack(t *testing.T) {
 			if err != nil {
 				return false, err.Error()
 			}
-			message := reduceNode(n).Condition.Message
+			message := plan.NodeOf(n).Condition.Message
 			refused := slices.ContainsFunc(a.show(t).Refusals, func(r RefusalStatus) bool { return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyRulesLost) })
 			return refused && strings.Contains(message, lb.RulesLost{Gone: 1, Of: 1}.String()) && strings.Contains(a.get("/metrics"), "plinth_agent_proxy_rules_lost 1"), message
 		})

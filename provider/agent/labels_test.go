@@ -54,7 +54,7 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 		t.Errorf("before they are listed anew it waits for %q", missing)
 	}
 	s.mu.Lock()
-	if all := s.catalog.all(); all.Len() != 1 {
+	if all := s.index.All(); all.Len() != 1 {
 		t.Errorf("meanwhile there are the offers %v", all)
 	}
 	s.mu.Unlock()

@@ -143,7 +143,7 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
 	now := func() (plan.Node, bool) {
 		n, err := client.CoreV1().Nodes().Get(context.Background(), "w1", metav1.GetOptions{})
-		return reduceNode(n), err == nil
+		return plan.NodeOf(n), err == nil
 	}
 	w := newWriter(client, "w1", now)
 	for _, c := range []tally{{Routes: 11, RoutesWanted: 12}, {Routes: 11, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12, SessionsWanted: 2, Sessions: 1}} {

@@ -11,12 +11,17 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
+
+func key(name string) lb.ServiceKey { return lb.ServiceKey{Namespace: "prod", Name: name} }
+
+func vip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // world is what a pass touches. It remembers in which order.
 type world struct {

@@ -24,6 +24,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // page gathers all that is logged.
@@ -168,7 +169,7 @@ func TestASecretThatMayNotBeReadIsMissedByItsOwnSessionAlone(t *testing.T) {
 	}
 	eventually(t, "the condition is False", func() (bool, string) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
-		c := reduceNode(n).Condition
+		c := plan.NodeOf(n).Condition
 		return err == nil && c.Ready == corev1.ConditionFalse && lb.ParseReport(c.Message).Sessions == 1, fmt.Sprint(c, err)
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/agent/plan"
 )
 
 // numberClaim has the claim of a VIP bear a number of the format, and holders in its form.
@@ -39,7 +40,7 @@ func reasonIs(t *testing.T, client *fake.Clientset, reason string) {
 		if err != nil {
 			return false, err.Error()
 		}
-		c := reduceNode(n).Condition
+		c := plan.NodeOf(n).Condition
 		return c.Ready == corev1.ConditionTrue && c.Reason == reason, c.Reason + ": " + c.Message
 	})
 }

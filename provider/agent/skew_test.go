@@ -20,6 +20,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/agenttest"
+	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
 )
@@ -92,11 +93,12 @@ func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 			}
 		}
 	}
+	for _, k := range []lb.ServiceKey{a, b} {
+		s.index.ServiceChanged("", nil, &offers.Service{Key: k, Ours: true})
+	}
 	holds := func() (all []string) {
-		for _, k := range []lb.ServiceKey{a, b} {
-			for vip := range s.catalog.claims[k] {
-				all = append(all, k.Name+" "+vip.String())
-			}
+		for o := range s.index.All().All() {
+			all = append(all, o.Service.Name+" "+o.VIP.String())
 		}
 		slices.Sort(all)
 		return all

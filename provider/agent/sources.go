@@ -19,6 +19,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
 )
@@ -33,9 +34,9 @@ type sources struct {
 
 	mu        sync.Mutex // guards the mirrors, and what follows
 	self      *mirror[plan.Node]
-	services  *mirror[service]
-	claims    *mirror[claim]
-	endpoints *mirror[endpointSlice]
+	services  *mirror[offers.Service]
+	claims    *mirror[offers.Claim]
+	endpoints *mirror[offers.EndpointSlice]
 	nodes     *mirror[*routing.Node]
 	inPools   *mirror[[]netip.Prefix]    // what each Node has of pools, of those that bear the label
 	departed  map[netip.Prefix]time.Time // what Nodes had of pools that bear the label no more, or are gone, and since when
@@ -44,7 +45,7 @@ type sources struct {
 	taken     []netip.Prefix             // for takenAt; never changed; nil: it is to be made
 	takenAt   uint64                     // a version.taken
 	returned  time.Time                  // since when this machine's Node is back; zero: it was not gone
-	catalog   *catalog
+	index     *offers.Index
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
 	trial     *source.Trial // whose inventory that is; nil: the accepted one
@@ -81,20 +82,20 @@ const secretPatience = 5 * time.Second
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
-		transition: plan.ModeTransition{Pause: plan.TransitionPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, catalog: newCatalog(), moved: map[string]*routing.Node{},
+		transition: plan.ModeTransition{Pause: plan.TransitionPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, index: offers.NewIndex(), moved: map[string]*routing.Node{},
 		departed: map[netip.Prefix]time.Time{},
 		secrets:  map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
 		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, nodeName, set)
 	}
-	s.self = newMirror("node", &s.mu, reduceNode, changed)
-	s.services = newMirror("services", &s.mu, reduceService(nil), changed)
+	s.self = newMirror("node", &s.mu, plan.NodeOf, changed)
+	s.services = newMirror("services", &s.mu, offers.ServiceOf(nil), changed)
 	s.claims = newMirror("ipaddresses", &s.mu, s.readClaim, changed)
-	s.endpoints = newMirror("endpointslices", &s.mu, reduceSlice(nodeName), changed)
-	s.endpoints.change = s.catalog.sliceChanged
-	s.claims.change = func(key string, old, now *claim) {
-		s.catalog.claimChanged(key, old, now)
+	s.endpoints = newMirror("endpointslices", &s.mu, offers.EndpointSliceOf(nodeName), changed)
+	s.endpoints.change = s.index.SliceChanged
+	s.claims.change = func(key string, old, now *offers.Claim) {
+		s.index.ClaimChanged(key, old, now)
 		s.unread.claim(key, now)
 	}
 	s.inPools = newMirror("nodes", &s.mu, reduceTaken, changed)
@@ -159,10 +160,10 @@ func (s *sources) followServices(ctx context.Context, labels []string) {
 	}
 	var own context.Context
 	own, s.stopServices = context.WithCancel(ctx)
-	next := newMirror(s.services.name, &s.mu, reduceService(labels), s.changed)
+	next := newMirror(s.services.name, &s.mu, offers.ServiceOf(labels), s.changed)
 	s.mu.Lock()
-	next.items, next.heard, next.change = s.services.items, s.services.heard, s.catalog.serviceChanged
-	s.services.items, s.services.change = map[string]service{}, func(string, *service, *service) {} // it may hear a last word
+	next.items, next.heard, next.change = s.services.items, s.services.heard, s.index.ServiceChanged
+	s.services.items, s.services.change = map[string]offers.Service{}, func(string, *offers.Service, *offers.Service) {} // it may hear a last word
 	s.services, s.serviceLabels = next, labels
 	s.mu.Unlock()
 	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
@@ -281,11 +282,11 @@ func (s *sources) snapshot() (in plan.Inputs, missing string) {
 		return plan.Inputs{}, missing
 	}
 	if s.version.Inventory != s.inventory {
-		s.catalog.followLinks(plan.SubnetsOf(s.inventory.Links()))
+		s.index.FollowLinks(plan.SubnetsOf(s.inventory.Links()))
 	}
 	s.version.Inventory = s.inventory
-	offers := s.catalog.all()
-	s.version.Offers = s.catalog.changes
+	offers := s.index.All()
+	s.version.Offers = s.index.Changes()
 	taken := s.takenNow(time.Now()) // it may be another version
 	in = plan.Inputs{
 		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), Taken: taken, Version: s.version, Trial: s.trial,
@@ -412,3 +413,7 @@ func neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (
 	}
 	return inventory.LabelRack + " in (" + strings.Join(racks, ",") + ")", true
 }
+
+// reduceSecret keeps the values of a Secret: the agent follows only those that the
+// inventory takes passwords from.
+func reduceSecret(obj any) map[string][]byte { return obj.(*corev1.Secret).Data }

@@ -133,3 +133,10 @@ func (s *sources) neighbourhood(inv *inventory.Inventory) (labels string, needed
 func (s *sources) nodesAre(labels string) bool {
 	return s.nodes != nil && s.nextNodes == nil && s.labels == labels
 }
+
+// reduceOther is reduceNode for the Nodes of other machines: their conditions and
+// labels are none of our business.
+func reduceOther(obj any) *routing.Node {
+	n := plan.NodeOf(obj).Node
+	return &n
+}

@@ -8,6 +8,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 )
 
@@ -19,7 +20,7 @@ type unread struct {
 }
 
 // claim notes an IPAddress as it is now; nil: it is gone.
-func (u *unread) claim(name string, now *claim) {
+func (u *unread) claim(name string, now *offers.Claim) {
 	if now == nil || now.Unread == "" {
 		delete(u.claims, name)
 		return
@@ -50,11 +51,11 @@ func (s *sources) unreadNow() lb.Unread {
 
 // readClaim is [reduceClaim] for objects of a format that this agent reads. Of another one it
 // is what was known: to this process, or to the one before it. The lock is held.
-func (s *sources) readClaim(obj any) claim {
+func (s *sources) readClaim(obj any) offers.Claim {
 	ip := obj.(*networkingv1.IPAddress)
 	err := inventory.CheckFormat("ipaddress "+ip.Name, ip.Annotations, lb.ClaimFormat)
 	if err == nil {
-		return reduceClaim(obj)
+		return offers.ClaimOf(obj)
 	}
 	c, known := s.claims.items[ip.Name]
 	if !known {
@@ -67,11 +68,11 @@ func (s *sources) readClaim(obj any) claim {
 // remembered is what the process before this one knew. It is never changed.
 type remembered struct {
 	plan.Inputs
-	claims map[string]claim // by the name of the IPAddress
+	claims map[string]offers.Claim // by the name of the IPAddress
 }
 
 func rememberedOf(in plan.Inputs) remembered {
-	r := remembered{Inputs: in, claims: map[string]claim{}}
+	r := remembered{Inputs: in, claims: map[string]offers.Claim{}}
 	for o := range in.Offers.All() {
 		c := r.claims[o.VIP.String()]
 		c.VIP, c.Holders = o.VIP, append(c.Holders, o.Service)

@@ -1,9 +1,13 @@
 package plan
 
 import (
+	"net/netip"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/routing"
 )
 
@@ -20,4 +24,41 @@ type Node struct {
 type Condition struct {
 	Ready           corev1.ConditionStatus
 	Reason, Message string
+}
+
+// ShuttingDown is what a kubelet says of a Node that is not ready because its machine is
+// about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
+const ShuttingDown = "node is shutting down"
+
+// NodeOf keeps of a *corev1.Node what the agent needs.
+func NodeOf(obj any) Node {
+	n := obj.(*corev1.Node)
+	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
+	out := Node{
+		Node: routing.Node{
+			Name: n.Name, ProviderID: n.Spec.ProviderID, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
+			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
+		},
+		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID), Name: n.Name},
+		Excluded: excluded,
+	}
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case lb.FabricReady:
+			out.Condition = Condition{Ready: c.Status, Reason: c.Reason, Message: c.Message}
+		case corev1.NodeReady:
+			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, ShuttingDown)
+		default: // the kubelet's, or a stranger's
+		}
+	}
+	return out
+}
+
+func internalAddresses(n *corev1.Node) (out []netip.Addr) {
+	for _, a := range n.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			out = append(out, addr.Unmap())
+		}
+	}
+	return out
 }

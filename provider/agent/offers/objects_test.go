@@ -1,4 +1,4 @@
-package agent
+package offers
 
 import (
 	"net/netip"
@@ -13,7 +13,6 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
-	"plinth.dev/plinth/provider/agent/plan"
 )
 
 var addresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -25,28 +24,28 @@ func TestClaimNamesItsHolders(t *testing.T) {
 	tests := []struct {
 		name string
 		ip   networkingv1.IPAddress
-		want claim
+		want Claim
 	}{
 		{"the parent is the holder", networkingv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{lb.ServiceUIDAnnotation: "1"}},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: parent},
-		}, claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"}},
+		}, Claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"}},
 		{"those that share it are holders too", networkingv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{lb.SharedByAnnotation: "prod/dns,prod/web"}},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: parent},
-		}, claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web"), key("dns")}}},
+		}, Claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web"), key("dns")}}},
 		{"an address in IPv4-mapped form is none", networkingv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Name: "::ffff:203.0.113.5"}, Spec: networkingv1.IPAddressSpec{ParentRef: parent},
-		}, claim{}},
+		}, Claim{}},
 		{"a claim of something else is none", networkingv1.IPAddress{
 			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5"},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "gateway.networking.k8s.io", Resource: "gateways", Name: "web"}},
-		}, claim{}},
-		{"a claim of nobody is none", networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5"}}, claim{}},
+		}, Claim{}},
+		{"a claim of nobody is none", networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5"}}, Claim{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, reduceClaim(&tt.ip), addresses); d != "" {
+			if d := cmp.Diff(tt.want, ClaimOf(&tt.ip), addresses); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
@@ -64,12 +63,12 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 			{Addresses: nil},
 		},
 	}
-	want := endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{
+	want := EndpointSlice{Service: key("web"), IPv4: true, All: []Endpoint{
 		{vip("10.0.0.1"), unique.Make("w1"), advertise.Endpoint{Local: true, Ready: true, Serving: true}},
 		{vip("10.0.0.2"), unique.Make("w2"), advertise.Endpoint{Serving: true, Terminating: true}},
 		{vip("10.0.0.3"), unique.Make(""), advertise.Endpoint{}},
 	}}
-	if d := cmp.Diff(want, reduceSlice("w1")(slice), addresses, cmp.Comparer(func(a, b unique.Handle[string]) bool { return a == b })); d != "" {
+	if d := cmp.Diff(want, EndpointSliceOf("w1")(slice), addresses, cmp.Comparer(func(a, b unique.Handle[string]) bool { return a == b })); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
@@ -77,48 +76,8 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 func TestServiceIsOursWithNoClassOrOurs(t *testing.T) {
 	for class, want := range map[*string]bool{nil: true, ptr(lb.LoadBalancerClass): true, ptr("example.com/other"): false} {
 		s := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class}}
-		if got := reduceService(nil)(s).Ours; got != want {
+		if got := ServiceOf(nil)(s).Ours; got != want {
 			t.Errorf("class %v: ours %v, want %v", class, got, want)
 		}
-	}
-}
-
-func TestAKubeletSaysThatItsMachineShutsDown(t *testing.T) {
-	for _, tt := range []struct {
-		ready   corev1.ConditionStatus
-		message string
-		want    bool
-	}{
-		{corev1.ConditionTrue, "kubelet is posting ready status", false},
-		{corev1.ConditionFalse, "container runtime is down", false},
-		{corev1.ConditionFalse, "node is shutting down", true},
-		{corev1.ConditionFalse, "[container runtime is down, node is shutting down]", true},
-		{corev1.ConditionUnknown, "Kubelet stopped posting node status.", false},
-	} {
-		n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Message: "node is shutting down"},
-			{Type: corev1.NodeReady, Status: tt.ready, Message: tt.message},
-		}}}
-		if got := reduceNode(n).ShuttingDown; got != tt.want {
-			t.Errorf("Ready is %s, %q: got %v", tt.ready, tt.message, got)
-		}
-	}
-}
-
-func TestNodeIsReducedToWhatAPlanNeeds(t *testing.T) {
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{"plinth.dev/rack": "r1", corev1.LabelNodeExcludeBalancers: ""}},
-		Spec:       corev1.NodeSpec{ProviderID: "plinth://w1", PodCIDRs: []string{"10.244.1.7/24", "nonsense"}},
-		Status: corev1.NodeStatus{
-			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeHostName, Address: "w1"}, {Type: corev1.NodeInternalIP, Address: "10.1.0.11"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.1"},
-			},
-			Conditions: []corev1.NodeCondition{{Type: lb.FabricReady, Status: corev1.ConditionTrue, Reason: AsPlanned, Message: "routes 1/1, sessions 1/1"}},
-		},
-	}
-	got := reduceNode(n)
-	if got.Rack != "r1" || !got.Excluded || len(got.Addresses) != 1 || got.PodCIDRs[0].String() != "10.244.1.0/24" || len(got.PodCIDRs) != 1 ||
-		got.Condition != (plan.Condition{Ready: corev1.ConditionTrue, Reason: AsPlanned, Message: "routes 1/1, sessions 1/1"}) || got.Identity.ProviderID != "plinth://w1" {
-		t.Errorf("got %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package offers
 
 import (
 	"maps"
@@ -11,13 +11,13 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// catalog joins Services, claims and endpoints to offers. It works out anew only
+// Index joins Services, claims and endpoints to offers. It works out anew only
 // what an event touched, so that one Service among ten thousand costs what it
 // costs alone. The mirrors' lock guards it.
-type catalog struct {
-	services map[lb.ServiceKey]service
-	claims   map[lb.ServiceKey]map[netip.Addr]claim
-	slices   map[lb.ServiceKey]map[string]endpointSlice
+type Index struct {
+	services map[lb.ServiceKey]Service
+	claims   map[lb.ServiceKey]map[netip.Addr]Claim
+	slices   map[lb.ServiceKey]map[string]EndpointSlice
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]advertise.Offer
 	offered  sorted.List[advertise.Offer] // all of them
@@ -25,16 +25,19 @@ type catalog struct {
 	changes  uint64                       // of offered, so far
 }
 
-func newCatalog() *catalog {
-	return &catalog{
-		services: map[lb.ServiceKey]service{}, claims: map[lb.ServiceKey]map[netip.Addr]claim{},
-		slices: map[lb.ServiceKey]map[string]endpointSlice{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
+// NewIndex returns one of nothing.
+func NewIndex() *Index {
+	return &Index{
+		services: map[lb.ServiceKey]Service{}, claims: map[lb.ServiceKey]map[netip.Addr]Claim{},
+		slices: map[lb.ServiceKey]map[string]EndpointSlice{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
 	}
 }
 
-func (c *catalog) touch(k lb.ServiceKey) { c.touched[k] = struct{}{} }
+func (c *Index) touch(k lb.ServiceKey) { c.touched[k] = struct{}{} }
 
-func (c *catalog) serviceChanged(_ string, old, new *service) {
+// ServiceChanged says that a Service was one thing and is another; nil: it was not, or is not any more. The first
+// argument is not looked at.
+func (c *Index) ServiceChanged(_ string, old, new *Service) {
 	if old != nil {
 		delete(c.services, old.Key)
 		c.touch(old.Key)
@@ -45,7 +48,8 @@ func (c *catalog) serviceChanged(_ string, old, new *service) {
 	}
 }
 
-func (c *catalog) claimChanged(_ string, old, new *claim) {
+// ClaimChanged says so of a claim.
+func (c *Index) ClaimChanged(_ string, old, new *Claim) {
 	if old != nil {
 		for _, k := range old.Holders {
 			remove(c.claims, k, old.VIP)
@@ -60,7 +64,8 @@ func (c *catalog) claimChanged(_ string, old, new *claim) {
 	}
 }
 
-func (c *catalog) sliceChanged(key string, old, new *endpointSlice) {
+// SliceChanged says so of the EndpointSlice with a key.
+func (c *Index) SliceChanged(key string, old, new *EndpointSlice) {
 	if old != nil {
 		remove(c.slices, old.Service, key)
 		c.touch(old.Service)
@@ -85,9 +90,9 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 	}
 }
 
-// all returns the offers of all Services. They are the same ones until changes says
+// All returns the offers of all Services. They are the same ones until changes says
 // otherwise. Many events change nothing here: a Service comes before its VIP does.
-func (c *catalog) all() sorted.List[advertise.Offer] {
+func (c *Index) All() sorted.List[advertise.Offer] {
 	var gone, put []advertise.Offer
 	for k := range c.touched {
 		before, now := c.offers[k], c.offer(k)
@@ -110,7 +115,7 @@ func (c *catalog) all() sorted.List[advertise.Offer] {
 // offer is what a Service offers: each of its VIPs with the endpoints of that family. A
 // VIP is its own if the claim of that name says so; what the Service's status says
 // counts for nothing (CVE-2020-8554), but that kube-proxy has no rules for what it does not show.
-func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
+func (c *Index) offer(k lb.ServiceKey) []advertise.Offer {
 	s, ok := c.services[k]
 	if !ok || !s.Ours {
 		return nil
@@ -137,14 +142,14 @@ func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
 
 // heldBy reports whether a claim that names the Service means this one, and not an
 // earlier one of the same name.
-func (c claim) heldBy(s service) bool {
+func (c Claim) heldBy(s Service) bool {
 	return c.Holders[0] != s.Key || c.UID == "" || c.UID == s.UID
 }
 
 // count counts what can take traffic, as far as what serves the Service knows of it; at lists the machines that have it.
-func (c *catalog) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at func() string) {
+func (c *Index) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at func() string) {
 	proxy := c.services[k].Frontend.Proxy
-	byAddr := map[netip.Addr]endpoint{}
+	byAddr := map[netip.Addr]Endpoint{}
 	for _, slice := range c.slices[k] {
 		if slice.IPv4 != ipv4 {
 			continue
@@ -166,7 +171,7 @@ func (c *catalog) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at f
 
 // machinesWith lists the machines with an endpoint that can take traffic: those with a ready one, or, where
 // there is none, with one that serves while it terminates.
-func machinesWith(byAddr map[netip.Addr]endpoint) string {
+func machinesWith(byAddr map[netip.Addr]Endpoint) string {
 	ready, ending := map[string]bool{}, map[string]bool{}
 	for _, e := range byAddr {
 		switch e.Worth() {
@@ -183,8 +188,11 @@ func machinesWith(byAddr map[netip.Addr]endpoint) string {
 	return strings.Join(slices.Sorted(maps.Keys(ready)), ",")
 }
 
-// followLinks says on which subnets VIPs are announced.
-func (c *catalog) followLinks(links []netip.Prefix) {
+// Changes is how often what [catalog.all] returns was another.
+func (c *Index) Changes() uint64 { return c.changes }
+
+// FollowLinks says on which subnets VIPs are announced.
+func (c *Index) FollowLinks(links []netip.Prefix) {
 	if slices.Equal(links, c.links) {
 		return
 	}

@@ -1,4 +1,4 @@
-package agent
+package offers
 
 import (
 	"cmp"
@@ -12,59 +12,13 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
-	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/provider/endpoints"
-	"plinth.dev/plinth/routing"
 )
 
-// shuttingDown is what a kubelet says of a Node that is not ready because its machine is
-// about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
-const shuttingDown = "node is shutting down"
-
-func reduceNode(obj any) plan.Node {
-	n := obj.(*corev1.Node)
-	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
-	out := plan.Node{
-		Node: routing.Node{
-			Name: n.Name, ProviderID: n.Spec.ProviderID, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
-			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
-		},
-		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID), Name: n.Name},
-		Excluded: excluded,
-	}
-	for _, c := range n.Status.Conditions {
-		switch c.Type {
-		case lb.FabricReady:
-			out.Condition = plan.Condition{Ready: c.Status, Reason: c.Reason, Message: c.Message}
-		case corev1.NodeReady:
-			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)
-		default: // the kubelet's, or a stranger's
-		}
-	}
-	return out
-}
-
-// reduceOther is reduceNode for the Nodes of other machines: their conditions and
-// labels are none of our business.
-func reduceOther(obj any) *routing.Node {
-	n := reduceNode(obj).Node
-	return &n
-}
-
-func internalAddresses(n *corev1.Node) (out []netip.Addr) {
-	for _, a := range n.Status.Addresses {
-		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-			out = append(out, addr.Unmap())
-		}
-	}
-	return out
-}
-
-// service is what the agent needs of a Service.
-type service struct {
+// Service is what the agent needs of a Service.
+type Service struct {
 	Key          lb.ServiceKey
 	UID          string
 	LocalTraffic bool
@@ -78,12 +32,12 @@ type service struct {
 // portsKept bounds how many ports of a Service are kept: one that has endpoints is enough.
 const portsKept = 8
 
-// reduceService keeps the labels of the given keys, which are sorted, and no others.
-func reduceService(labels []string) func(any) service {
-	return func(obj any) service {
+// ServiceOf keeps the labels of the given keys, which are sorted, and no others.
+func ServiceOf(labels []string) func(any) Service {
+	return func(obj any) Service {
 		s := obj.(*corev1.Service)
 		class := s.Spec.LoadBalancerClass
-		return service{
+		return Service{
 			Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
 			LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
 			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || lb.IsOurClass(*class)),
@@ -101,8 +55,8 @@ func frontendOf(s *corev1.Service) advertise.Frontend {
 	return advertise.Frontend{Ports: strings.Join(ports, ","), HealthCheckPort: uint16(s.Spec.HealthCheckNodePort), Proxy: lb.ProxyOf(s.Labels)}
 }
 
-// claim is what the agent needs of an IPAddress: who holds which VIP.
-type claim struct {
+// Claim is what the agent needs of an IPAddress: who holds which VIP.
+type Claim struct {
 	VIP     netip.Addr
 	Holders []lb.ServiceKey // the first is the parent
 	UID     string          // of the parent; empty: not told
@@ -111,14 +65,15 @@ type claim struct {
 	Unread  string          // why the object is not read, and this is what was known before; empty: it is
 }
 
-func reduceClaim(obj any) claim {
+// ClaimOf keeps of a *networkingv1.IPAddress who holds it; zero: it is none that can be a VIP.
+func ClaimOf(obj any) Claim {
 	ip := obj.(*networkingv1.IPAddress)
 	vip, err := netip.ParseAddr(ip.Name)
 	ref := ip.Spec.ParentRef
 	if err != nil || vip.Is4In6() || vip.Zone() != "" || ref == nil || ref.Group != "" || ref.Resource != "services" {
-		return claim{}
+		return Claim{}
 	}
-	c := claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation], Homes: ip.Annotations[lb.HomesAnnotation], Owner: ip.Labels[lb.OwnerLabel]}
+	c := Claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation], Homes: ip.Annotations[lb.HomesAnnotation], Owner: ip.Labels[lb.OwnerLabel]}
 	c.Holders = append(c.Holders, lb.ServiceKey{Namespace: ref.Namespace, Name: ref.Name})
 	for _, s := range strings.Split(ip.Annotations[lb.SharedByAnnotation], ",") {
 		namespace, name, ok := strings.Cut(strings.TrimSpace(s), "/")
@@ -129,33 +84,30 @@ func reduceClaim(obj any) claim {
 	return c
 }
 
-// endpointSlice is what the agent needs of an EndpointSlice.
-type endpointSlice struct {
+// EndpointSlice is what the agent needs of an EndpointSlice.
+type EndpointSlice struct {
 	Service   lb.ServiceKey
 	IPv4      bool
 	Followers lb.Followers
-	All       []endpoint
+	All       []Endpoint
 }
 
-// endpoint is told apart by its address: while a slice is split, two list it.
-type endpoint struct {
+// Endpoint is told apart by its address: while a slice is split, two list it.
+type Endpoint struct {
 	Addr netip.Addr
 	Node unique.Handle[string] // thousands of endpoints are on the same few
 	advertise.Endpoint
 }
 
-func reduceSlice(nodeName string) func(any) endpointSlice {
-	return func(obj any) endpointSlice {
+// EndpointSliceOf keeps the endpoints of a *discoveryv1.EndpointSlice, and which of them are on this Node.
+func EndpointSliceOf(nodeName string) func(any) EndpointSlice {
+	return func(obj any) EndpointSlice {
 		s := endpoints.Of(obj.(*discoveryv1.EndpointSlice))
-		out := endpointSlice{Service: s.Service, IPv4: s.Family == lb.IPv4, Followers: s.Followers}
+		out := EndpointSlice{Service: s.Service, IPv4: s.Family == lb.IPv4, Followers: s.Followers}
 		for _, e := range s.All {
 			e.Local = e.Node == nodeName
-			out.All = append(out.All, endpoint{e.Addr, unique.Make(e.Node), e.Endpoint})
+			out.All = append(out.All, Endpoint{e.Addr, unique.Make(e.Node), e.Endpoint})
 		}
 		return out
 	}
 }
-
-// reduceSecret keeps the values of a Secret: the agent follows only those that the
-// inventory takes passwords from.
-func reduceSecret(obj any) map[string][]byte { return obj.(*corev1.Secret).Data }
