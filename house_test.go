@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"provider/agent/agenttest":     5,
 	"provider/agent/disk":          5,
 	"provider/agent/link":          5,
+	"provider/agent/watch":         5,
 	"provider/agent/plan":          4,
 	"provider/agent/offers":        4,
 	"provider/agent/latest":        0,
@@ -113,7 +114,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
+		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/agent/watch", "provider/agent/agenttest", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

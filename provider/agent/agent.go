@@ -21,6 +21,7 @@ import (
 	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -78,7 +79,7 @@ type Agent struct {
 	table   routeTable  // of a pass
 	links   *link.Links // nil: none is answered on
 	owners  *link.Owners
-	sources *sources
+	sources *watch.Sources
 	proxy   *proxy
 	gate    gate // used by the goroutine of Run alone
 	writer  *writer
@@ -93,6 +94,7 @@ type Agent struct {
 	inputs        plan.Inputs // in force
 	restored      *plan.Inputs
 	bootGrace     time.Duration // with what comes up after a boot
+	silence       time.Duration // after which the API server counts as away
 	comesUp       time.Time     // until then the API server is waited for; zero: the machine has not just booted
 	live          bool          // the API server has told all
 	unlisted      bool          // the inventory has no machine for this Node any more
@@ -128,8 +130,8 @@ type Agent struct {
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: disk.NewSaver(), bootGrace: bootGrace, drain: plan.Drain{Time: o.DrainTime}, witnesses: link.NewWitnesses(kernel.GatewaysOn)}
-	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: disk.NewSaver(), bootGrace: bootGrace, silence: heardLately, drain: plan.Drain{Time: o.DrainTime}, witnesses: link.NewWitnesses(kernel.GatewaysOn)}
+	a.sources = watch.New(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
 		a.links = link.New(o.Wire, o.Mesh, a.touch)
@@ -138,7 +140,7 @@ func New(o Options) *Agent {
 	if o.ProxyURL != "" {
 		a.gate = newGate(&kubeproxy.Prober{}, a.touch)
 	}
-	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
+	a.writer = newWriter(o.Client, o.NodeName, a.sources.Self)
 	a.writer.stuck = func() bool { return a.status.Load().isStuck() }
 	a.metrics = newMetrics(a)
 	a.status.Store(&Status{Node: o.NodeName, WaitingFor: "the first pass"})
@@ -176,7 +178,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.o.Table.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	a.sources.start(work)
+	a.sources.Start(work)
 	go a.proxy.run(work)
 	if a.gate.asker != nil {
 		go a.gate.asker.run(work)
@@ -214,9 +216,8 @@ func (a *Agent) restore() {
 		if before.Follows && a.gate.rules != nil {
 			a.gate.rules.Adopt(in.Offers)
 		}
-		a.sources.remembered = rememberedOf(in)
+		a.sources.Restore(in)
 		a.answers.resume(in.Answered)
-		a.sources.depart(in.Taken)
 		if before.Follows && a.links != nil {
 			a.links.Remember(before.Claims)
 		}

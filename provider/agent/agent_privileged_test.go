@@ -250,13 +250,13 @@ func TestMaintenanceIsAnnouncedAndThenWithdraws(t *testing.T) {
 	ask, client, proxyURL, _ := machineWithRouter(t)
 	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, func(o *Options) { o.DrainTime = 10 * time.Second })
 	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
-	a.sources.accept(t.Context(), source.Followed{Inventory: siteWith(t, "maintenance")}, nil)
+	a.sources.Accept(t.Context(), source.Followed{Inventory: siteWith(t, "maintenance")}, nil)
 	eventually(t, "the routes bear GRACEFUL_SHUTDOWN", func() (bool, string) {
 		out := ask("show route 203.0.113.5/32 all")
 		return strings.Contains(out, "(65535,0)"), out
 	})
 	learned(t, ask)
-	a.sources.accept(t.Context(), source.Followed{Inventory: siteWith(t, "active")}, nil)
+	a.sources.Accept(t.Context(), source.Followed{Inventory: siteWith(t, "active")}, nil)
 	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
 }
 
@@ -266,7 +266,7 @@ func (a running) waits(t *testing.T, client *fake.Clientset) {
 	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, context.DeadlineExceeded
 	})
-	a.sources.accept(t.Context(), source.Followed{Inventory: inMode(t, "overlay")}, nil)
+	a.sources.Accept(t.Context(), source.Followed{Inventory: inMode(t, "overlay")}, nil)
 	eventually(t, "the agent waits for the Nodes of the overlay", func() (bool, string) {
 		s := a.show(t)
 		return s.WaitingFor == "the nodes" && strings.Contains(a.get("/metrics"), "plinth_agent_waiting 1"), s.WaitingFor
@@ -315,7 +315,7 @@ func TestPortAndNetworkOfTheTunnelChangeLive(t *testing.T) {
 		{"overlay, vxlan: {port: 8472, vni: 77}", "vxlan id 77 local 10.1.0.11 srcport 0 0 dstport 8472", "dstport 4789"},
 		{"overlay", "vxlan id 114 local 10.1.0.11 srcport 0 0 dstport 4789", "dstport 8472"},
 	} {
-		a.sources.accept(t.Context(), source.Followed{Inventory: inMode(t, step.mode)}, nil)
+		a.sources.Accept(t.Context(), source.Followed{Inventory: inMode(t, step.mode)}, nil)
 		if step.both != "" {
 			eventually(t, "both tunnels are there", func() (bool, string) {
 				got := devices()
@@ -348,7 +348,7 @@ func TestModeOfThePodNetworkChangesLive(t *testing.T) {
 		{"overlay", []string{"10.244.3.0/24 via 10.244.3.0 dev plinth-vxlan"}, nil, true},
 		{"fabric", []string{"10.244.0.0/16 via 10.1.0.1", "10.244.2.0/24 via 10.1.0.12"}, []string{"unreachable 10.244.0.0/16"}, false},
 	} {
-		a.sources.accept(t.Context(), source.Followed{Inventory: inMode(t, step.mode)}, nil)
+		a.sources.Accept(t.Context(), source.Followed{Inventory: inMode(t, step.mode)}, nil)
 		eventually(t, "the routes of "+step.mode, func() (bool, string) {
 			got := sh(t, "ip route show proto 114") + sh(t, "ip link")
 			ok := strings.Contains(got, "plinth-vxlan") == step.tunnelStays

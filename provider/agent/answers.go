@@ -92,7 +92,7 @@ func common(a, b *netipx.IPSet) *netipx.IPSet {
 
 // answer decides which pools the machine answers for. What is in force while something is missing gains none.
 func (a *Agent) answer(missing string, now time.Time) {
-	sure := missing == "" && a.sources.isSure(now)
+	sure := missing == "" && a.sources.IsSynced(now)
 	a.schedule.wakeIn(a.answers.observe(a.inputs.Inventory, a.inputs.Version.Taken, sure, now))
 	if a.inputs.Answered == nil || a.inputs.Version.Answered != a.answers.version {
 		a.inputs.Answered, a.inputs.Version.Answered = plan.PrefixesIn(a.answers.pools), a.answers.version

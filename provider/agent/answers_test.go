@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -20,8 +20,8 @@ import (
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/routing"
-	"plinth.dev/plinth/wait"
 )
 
 // pooled is an inventory with a pool of these blocks.
@@ -155,9 +155,25 @@ func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
 
 // An edit reaches an agent before the labels that it leads to. No route is over the pods of a Node that is labelled meanwhile.
 func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
-	stranger := inPool("stranger", "198.51.100.64/28", "192.0.2.7")
-	delete(stranger.Labels, lb.InPoolLabel)
-	s, client := followed(t, inventory.ModeNone, rackNode("w1", "10.244.1.0/24", 1), stranger)
+	stranger := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"198.51.100.64/28"}}}
+	client := fake.NewClientset(agenttest.RackNode("w1", "10.244.1.0/24", 1), stranger)
+	s := watch.New(client, "kube-system", "w1", func() {})
+	s.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
+		set(source.Followed{Inventory: agenttest.OneRack(t, inventory.ModeNone)}, nil)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	s.Start(t.Context())
+	until := func(what string, ok func(plan.Inputs) bool) (in plan.Inputs) {
+		t.Helper()
+		waitFor(t, what, func() bool {
+			s.Adjust(t.Context())
+			var missing string
+			in, missing = s.Snapshot()
+			return missing == "" && ok(in)
+		})
+		return in
+	}
 	a := &Agent{sources: s, schedule: schedule{timer: time.NewTimer(time.Hour)}}
 	over := func(pods string, at time.Time) bool {
 		a.answer("", at)
@@ -169,239 +185,30 @@ func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
 			return r.Kind == routing.UnreachableForwarded && r.Dst.Overlaps(netip.MustParsePrefix(pods))
 		})
 	}
-	a.inputs = until(t, s, "all is known", func(plan.Inputs) bool { return true })
+	a.inputs = until("all is known", func(plan.Inputs) bool { return true })
 	if begin := time.Now(); !over("203.0.113.0/25", begin) || over("198.51.100.0/24", begin) {
 		t.Error("the pools of the first inventory are not answered for, or others are")
 	}
 
 	edited := agenttest.OneRack(t, inventory.ModeNone)
 	edited.Pools = append(edited.Pools, pooled("198.51.100.0/24").Pools...)
-	s.accept(t.Context(), source.Followed{Inventory: edited}, nil)
-	a.inputs = until(t, s, "the edit is known", func(in plan.Inputs) bool { return in.Inventory == edited })
+	s.Accept(t.Context(), source.Followed{Inventory: edited}, nil)
+	a.inputs = until("the edit is known", func(in plan.Inputs) bool { return in.Inventory == edited })
 	edit := time.Now()
 	if over("198.51.100.0/24", edit) || over("198.51.100.0/24", edit.Add(answersAfter-time.Second)) || !over("203.0.113.0/25", edit) {
 		t.Error("what the pools begin to have is answered for before labels have come, or what they had is not")
 	}
-	stranger.Labels[lb.InPoolLabel] = "public"
+	stranger.Labels = map[string]string{lb.InPoolLabel: "public"}
 	if _, err := client.CoreV1().Nodes().Update(t.Context(), stranger, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a.inputs = until(t, s, "the label is known", func(in plan.Inputs) bool { return len(in.Taken) > 0 })
+	a.inputs = until("the label is known", func(in plan.Inputs) bool { return len(in.Taken) > 0 })
 	label := time.Now()
 	if over("198.51.100.128/28", label) || over("198.51.100.128/28", label.Add(answersAfter-time.Second)) {
 		t.Error("it is answered for while labels come still")
 	}
 	if at := label.Add(answersAfter); !over("198.51.100.128/28", at) || over("198.51.100.64/28", at) {
 		t.Error("the rest of the pool is not answered for in the end, or the pods are")
-	}
-}
-
-// inPool is a Node that bears the label: of another rack, or no machine at all.
-func inPool(name, cidr, address string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{lb.InPoolLabel: "public"}}, Spec: corev1.NodeSpec{PodCIDRs: []string{cidr}}}
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeExternalIP, Address: "203.0.113.99"}}
-	return n
-}
-
-// takes reports whether the inputs know these, and no others, of Nodes in pools.
-func takes(want ...string) func(plan.Inputs) bool {
-	return func(in plan.Inputs) bool {
-		var got []string
-		for _, p := range in.Taken {
-			got = append(got, p.String())
-		}
-		return slices.Equal(got, want)
-	}
-}
-
-// Neither the mode nor the rack of a Node counts: whoever has addresses of a pool is known.
-func TestNodesInPoolsAreKnownInEveryMode(t *testing.T) {
-	for _, mode := range []inventory.Mode{inventory.ModeNone, inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
-		s, client := followed(t, mode, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
-		in := until(t, s, "the Node in a pool is known", takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32"))
-		m, err := in.Machine()
-		if err != nil {
-			t.Fatal(err)
-		}
-		overPods := netip.MustParsePrefix("203.0.113.16/28")
-		for _, r := range routing.Plan(plan.RoutingView(in, m, mode, nil)).Routes {
-			if r.Kind == routing.UnreachableForwarded && r.Dst.Overlaps(overPods) {
-				t.Errorf("%s: %v is over the pods of a Node", mode, r)
-			}
-		}
-
-		t.Log("one joins later")
-		later := inPool("later", "203.0.113.32/28", "192.0.2.8")
-		delete(later.Labels, lb.InPoolLabel)
-		if _, err := client.CoreV1().Nodes().Create(t.Context(), later, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		later.Labels[lb.InPoolLabel] = "public"
-		if _, err := client.CoreV1().Nodes().Update(t.Context(), later, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		until(t, s, "it is known, too", takes("192.0.2.7/32", "192.0.2.8/32", "203.0.113.16/28", "203.0.113.32/28", "203.0.113.99/32"))
-	}
-}
-
-// takenIn is what Nodes will have of pools after so long a time.
-func takenIn(s *sources, after time.Duration) (in plan.Inputs) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	in.Taken = s.takenNow(time.Now().Add(after))
-	return in
-}
-
-// bears is how many Nodes bear the label, as the sources know.
-func bears(s *sources, n int) func(plan.Inputs) bool {
-	return func(plan.Inputs) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.inPools.items) == n
-	}
-}
-
-// forgetsAfter has the sources forget what departed after so long a time.
-func (s *sources) forgetsAfter(grace time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.grace = grace
-}
-
-func TestWhatANodeHadOfAPoolCountsForAWhile(t *testing.T) {
-	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
-	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
-	until(t, s, "the Node in a pool is known", all)
-	s.forgetsAfter(graceAfterDoubt)
-	if err := client.CoreV1().Nodes().Delete(t.Context(), "stranger", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, s, "it has gone", bears(s, 0))
-	if in := takenIn(s, graceAfterDoubt-5*time.Second); !all(in) {
-		t.Errorf("while a controller may be away there is left %v", in.Taken)
-	}
-
-	t.Log("the store is lost: this machine's own Node is gone, too")
-	if err := client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, s, "the own Node is gone", func(plan.Inputs) bool { return !s.isSure(time.Now()) })
-	if in := takenIn(s, time.Hour); !all(in) {
-		t.Errorf("while this machine's own Node is missing there is left %v", in.Taken)
-	}
-	if _, err := client.CoreV1().Nodes().Create(t.Context(), rackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, s, "the own Node is back", func(plan.Inputs) bool { return s.isSure(time.Now().Add(2 * graceAfterDoubt)) })
-	for _, after := range []time.Duration{graceAfterDoubt / 2, time.Hour} { // the hour is when the doubt is seen to be over
-		if in := takenIn(s, after); !all(in) {
-			t.Errorf("while those of others may come back there is left %v", in.Taken)
-		}
-	}
-	if in := takenIn(s, time.Hour+graceAfterDoubt); len(in.Taken) > 0 {
-		t.Errorf("in the end there is left %v", in.Taken)
-	}
-}
-
-// A backup that is older than the label has this machine's own Node as it is. A controller that was upgraded meanwhile labels again.
-func TestWhatALostLabelSaidCountsUntilAControllerLabelsAgain(t *testing.T) {
-	labelled := inPool("stranger", "203.0.113.16/28", "192.0.2.7")
-	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), labelled)
-	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
-	until(t, s, "the Node in a pool is known", all)
-	s.forgetsAfter(graceAfterDoubt)
-	bare := labelled.DeepCopy()
-	delete(bare.Labels, lb.InPoolLabel)
-	for _, step := range []struct {
-		node *corev1.Node
-		n    int
-	}{{bare, 0}, {labelled, 1}} {
-		if _, err := client.CoreV1().Nodes().Update(t.Context(), step.node, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		until(t, s, "the label is as it should be", bears(s, step.n))
-		if in := takenIn(s, graceAfterDoubt-5*time.Second); !all(in) {
-			t.Errorf("of %d labelled Nodes there is left %v", step.n, in.Taken)
-		}
-	}
-	if in := takenIn(s, time.Hour); !all(in) {
-		t.Errorf("of a Node that is labelled again there is left %v", in.Taken)
-	}
-}
-
-func TestAnAgentThatBeginsWhileTheStoreIsLostForgetsNothing(t *testing.T) {
-	s, client := followed(t, inventory.ModeDirect)
-	s.forgetsAfter(graceAfterDoubt)
-	s.mu.Lock()
-	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28")})
-	s.mu.Unlock()
-	all := takes("203.0.113.16/28")
-	if in := takenIn(s, time.Hour); !all(in) {
-		t.Errorf("before there is a Node of this machine there is left %v", in.Taken)
-	}
-	if _, err := client.CoreV1().Nodes().Create(t.Context(), rackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	wait.True(t, 20*time.Second, 5*time.Millisecond, "the Node is known", func() (bool, string) { return s.isSure(time.Now()), "" })
-	for _, after := range []time.Duration{time.Hour, time.Hour + graceAfterDoubt - time.Second} {
-		if in := takenIn(s, after); !all(in) {
-			t.Errorf("%v later there is left %v", after, in.Taken)
-		}
-	}
-	if in := takenIn(s, time.Hour+graceAfterDoubt); len(in.Taken) > 0 {
-		t.Errorf("in the end there is left %v", in.Taken)
-	}
-}
-
-// The controller labels by pools that this agent cannot read, and its own are the older ones.
-func TestNothingIsForgottenWhileTheInventoryCannotBeRead(t *testing.T) {
-	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
-	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
-	inv := until(t, s, "the Node in a pool is known", all).Inventory
-	s.forgetsAfter(graceAfterDoubt)
-	s.accept(t.Context(), source.Followed{}, errors.New("a newer version stored it"))
-	if err := client.CoreV1().Nodes().Delete(t.Context(), "stranger", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, s, "its label is gone", bears(s, 0))
-	if in := takenIn(s, time.Hour); !all(in) || s.isSure(time.Now()) {
-		t.Errorf("while it cannot be read there is left %v", in.Taken)
-	}
-	s.accept(t.Context(), source.Followed{Inventory: inv}, nil)
-	if in := takenIn(s, time.Hour); !all(in) || !s.isSure(time.Now()) {
-		t.Errorf("once it can be read there is left %v", in.Taken)
-	}
-	if in := takenIn(s, time.Hour+graceAfterDoubt); len(in.Taken) > 0 {
-		t.Errorf("in the end there is left %v", in.Taken)
-	}
-}
-
-// One timer is for all that departs, whatever a kubelet does to its Node.
-func TestAPassIsMadeOnceWhatANodeHadIsForgotten(t *testing.T) {
-	woken := make(chan struct{}, 1)
-	s := newSources(fake.NewClientset(), "kube-system", "w1", func() { woken <- struct{}{} })
-	s.self.items["w1"], s.inPools.synced, s.grace = plan.Node{}, true, 20*time.Millisecond
-	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28"), netip.MustParsePrefix("203.0.113.32/28")})
-	if in := takenIn(s, 0); !takes("203.0.113.16/28", "203.0.113.32/28")(in) {
-		t.Errorf("at once there is left %v", in.Taken)
-	}
-	select {
-	case <-woken:
-	case <-time.After(20 * time.Second):
-		t.Fatal("no pass is made")
-	}
-	if in := takenIn(s, 0); len(in.Taken) > 0 {
-		t.Errorf("in the end there is left %v", in.Taken)
-	}
-}
-
-func TestNoNodeHasMoreOfPoolsThanABound(t *testing.T) {
-	n := inPool("hostile", "203.0.113.16/28", "192.0.2.7")
-	for i := range 1000 {
-		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("203.0.112.%d", i%256)})
-	}
-	if has := reduceTaken(n); len(has) > 100 || has[0].String() != "203.0.113.16/28" {
-		t.Errorf("it has %d, the first is %v", len(has), has[0])
 	}
 }
 

@@ -249,7 +249,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	}
 	kubeletSays(corev1.ConditionFalse, plan.ShuttingDown)
 	eventually(t, "the agent knows", func() (bool, string) {
-		self, ok := a.sources.selfNow()
+		self, ok := a.sources.Self()
 		return ok && self.ShuttingDown, fmt.Sprintf("%+v", self)
 	})
 	stop(a)

@@ -40,7 +40,7 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (a *Agent) serveStatus(w http.ResponseWriter, r *http.Request) {
 	s := *a.status.Load()
-	s.fill(a.o.Speaker.State(r.Context()), a.sources.heard())
+	s.fill(a.o.Speaker.State(r.Context()), a.sources.LastSeen())
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -117,7 +117,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 		gauge(sessionHeard, float64(x.Accepted), labels...)
 		ch <- prometheus.MustNewConstMetric(sessionLost, prometheus.CounterValue, float64(x.Losses), labels...)
 	}
-	for kind, d := range s.a.sources.heard() {
+	for kind, d := range s.a.sources.LastSeen() {
 		gauge(staleness, d.Seconds(), kind)
 	}
 	status := s.a.status.Load()

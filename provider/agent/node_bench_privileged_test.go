@@ -62,7 +62,7 @@ func BenchmarkNodeAddedAmong5000(b *testing.B) {
 	for i := range 5000 {
 		all = append(all, neighbour(i+2))
 	}
-	nodes := a.sources.nodes
+	nodes := a.sources.NodeStore()
 	if err := nodes.Replace(append(all, self), ""); err != nil {
 		b.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func TestAListOfNodesThatLacksOurOwnTakesNoRouteAway(t *testing.T) {
 	routed(t, want...)
 	third := aNode("w3", "10.1.0.13", "fd01::13", "10.244.3.0/24", "fd00:244:0:3::/64")
 	for _, list := range [][]any{{}, {third}} {
-		if err := a.sources.nodes.Replace(list, "1"); err != nil {
+		if err := a.sources.NodeStore().Replace(list, "1"); err != nil {
 			t.Fatal(err)
 		}
 		if len(list) > 0 { // what such a list adds counts all the same
@@ -129,7 +129,7 @@ func TestAListOfNodesThatLacksOurOwnTakesNoRouteAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.sources.nodes.Replace([]any{own, third}, "2"); err != nil {
+	if err := a.sources.NodeStore().Replace([]any{own, third}, "2"); err != nil {
 		t.Fatal(err)
 	}
 	routed(t, "10.244.3.0/24 via 10.1.0.13", "fd00:244:0:3::/64 via fd01::13")

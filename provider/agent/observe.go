@@ -16,8 +16,8 @@ import (
 // nothing on links: the others count without it. Where it is in doubt which machine this is, it goes on as the one that it was, with
 // the endpoints of today.
 func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
-	a.sources.adjust(ctx)
-	in, missing := a.sources.snapshot()
+	a.sources.Adjust(ctx)
+	in, missing := a.sources.Snapshot()
 	inDoubt := false
 	if missing == "" {
 		_, err := in.Machine()
@@ -60,8 +60,8 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 func (a *Agent) rotate(m inventory.Machine) {
 	begins := a.rotation.version == 0
 	next := a.rotation.observe(a.inputs, m, a.sessions, time.Now())
-	if begins && a.sources.remembered.Inventory != nil {
-		a.rotation.seed(a.sources.remembered.Passwords)
+	if begins {
+		a.rotation.seed(a.sources.RestoredPasswords())
 	}
 	a.inputs.Version.Rotation = a.rotation.version
 	a.schedule.wakeIn(next)

@@ -18,6 +18,8 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/link"
+	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/wait"
 )
 
@@ -55,15 +57,31 @@ func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *agenttest.LAN) 
 	a.links = link.NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, a.touch)
 	a.links.Begin(t.Context())
 	t.Cleanup(func() { _ = a.links.Leave(context.Background(), 0) })
-	a.sources = newSources(fake.NewClientset(served()...), "kube-system", "w1", a.touch)
-	a.sources.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
+	a.o.Client = fake.NewClientset(agenttest.Served()...)
+	a.sources = watch.New(a.o.Client, "kube-system", "w1", a.touch)
+	a.sources.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: inv}, nil)
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	a.sources.start(t.Context())
+	a.sources.Start(t.Context())
 	a.hears(serves)
 	return a, f
+}
+
+// reidentify has the API server say of the machine's Node by what else it is told.
+func reidentify(t *testing.T, a *Agent, change func(*inventory.NodeIdentity)) {
+	t.Helper()
+	n, err := a.o.Client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := plan.NodeOf(n).Identity
+	change(&id)
+	n.Spec.ProviderID, n.Status.NodeInfo.SystemUUID = id.ProviderID, id.SystemUUID.String()
+	if _, err := a.o.Client.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // passUntil makes passes until something is so.
@@ -78,20 +96,20 @@ func passUntil(t *testing.T, a *Agent, what string, ok func() bool) {
 func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
 	passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
-	a.sources.accept(t.Context(), source.Followed{}, newer())
+	a.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
 	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
 	if len(a.last.Links) != 1 {
 		t.Error("it leaves its link since it cannot read the inventory")
 	}
-	a.sources.accept(t.Context(), source.Followed{Inventory: onALink(t, "w2")}, nil)
+	a.sources.Accept(t.Context(), source.Followed{Inventory: onALink(t, "w2")}, nil)
 	passUntil(t, a, "it knows that it is gone", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
 	passUntil(t, a, "it answers no more", func() bool { return len(f.Claims()) == 0 && !f.IsMeshed() && len(a.links.Claims()) == 0 })
-	a.sources.accept(t.Context(), source.Followed{}, newer())
+	a.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
 	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
 	if len(f.Claims()) > 0 || f.IsMeshed() {
 		t.Error("it answers again since it cannot read the inventory")
 	}
-	a.sources.accept(t.Context(), source.Followed{Inventory: onALink(t, "w1")}, nil)
+	a.sources.Accept(t.Context(), source.Followed{Inventory: onALink(t, "w1")}, nil)
 	passUntil(t, a, "it answers again", func() bool { return len(f.Claims()) == 1 })
 }
 
@@ -106,7 +124,7 @@ func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	a.sources.accept(t.Context(), source.Followed{Inventory: seen}, nil)
+	a.sources.Accept(t.Context(), source.Followed{Inventory: seen}, nil)
 	passUntil(t, a, "it knows that it is in no rack that it sees", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
 	if a.unlisted || len(a.last.Links) != 1 || len(f.Claims()) != 1 {
 		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.Claims())
@@ -121,10 +139,10 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	for i := range other.Racks[0].Machines {
 		other.Racks[0].Machines[i].SystemUUID = inventory.ReportedUUID("00000000-0000-0000-0000-00000000000" + other.Racks[0].Machines[i].Name[1:])
 	}
-	a.sources.mu.Lock()
-	a.sources.known.Identity.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
-	a.sources.mu.Unlock()
-	a.sources.accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, other)}, nil)
+	reidentify(t, a, func(self *inventory.NodeIdentity) {
+		self.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
+	})
+	a.sources.Accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, other)}, nil)
 	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })
 	if a.unlisted || len(a.last.Links) != 1 || len(f.Claims()) != 1 {
 		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.Claims())
@@ -151,26 +169,26 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 			a, f := linkAgent(t, onALink(t, "w1"))
 			passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 			next := onALink(t, "w1")
-			a.sources.mu.Lock()
-			a.sources.known.Identity.ProviderID = ""
-			c.doubt(&a.sources.known.Identity, next.Racks[0].Machines)
-			a.sources.mu.Unlock()
-			a.sources.accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, next)}, nil)
+			reidentify(t, a, func(self *inventory.NodeIdentity) {
+				self.ProviderID = ""
+				c.doubt(self, next.Racks[0].Machines)
+			})
+			a.sources.Accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, next)}, nil)
 			passUntil(t, a, "it is in doubt", func() bool { return strings.Contains(a.waiting, c.waiting) })
-			client := a.sources.client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll)
+			client := a.o.Client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll)
 			all, err := client.List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(all.Items) == 0 {
 				t.Fatal(len(all.Items), err)
 			}
 			for _, s := range all.Items {
-				if err := a.sources.client.DiscoveryV1().EndpointSlices(s.Namespace).Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
+				if err := a.o.Client.DiscoveryV1().EndpointSlices(s.Namespace).Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			passUntil(t, a, "it answers for nothing without endpoints", func() bool { return len(f.Claims()) == 0 })
 			for _, s := range all.Items {
 				s.ResourceVersion = ""
-				if _, err := a.sources.client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), &s, metav1.CreateOptions{}); err != nil {
+				if _, err := a.o.Client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), &s, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -76,7 +76,7 @@ func TestTheNodeOfAMachineThatWasReplacedIsNotBegunOn(t *testing.T) {
 	dir := t.TempDir()
 	runs := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
 	learned(t, ask, all...)
-	runs.sources.accept(t.Context(), source.Followed{Inventory: withID(t, "SN-2")}, nil)
+	runs.sources.Accept(t.Context(), source.Followed{Inventory: withID(t, "SN-2")}, nil)
 	if _, err := client.NetworkingV1().IPAddresses().Create(t.Context(), aClaim("203.0.113.8", "prod", "web", "uid-1"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

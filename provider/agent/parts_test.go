@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -161,37 +160,6 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 	n, _ := now()
 	if want := (plan.Condition{Ready: corev1.ConditionFalse, Reason: SessionsDown, Message: "routes 12/12, sessions 1/2"}); writes != 3 || n.Condition != want {
 		t.Errorf("%d writes, condition %v", writes, n.Condition)
-	}
-}
-
-func TestMirrorTellsOnlyOfWhatIsNeeded(t *testing.T) {
-	changes := 0
-	m := newMirror("nodes", &sync.Mutex{}, reduceOther, func() { changes++ })
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w2"}}
-	steps := []struct {
-		name string
-		do   func()
-		want int
-	}{
-		{"an empty list is news: it is the first", func() { _ = m.Replace(nil, "") }, 1},
-		{"a Node", func() { _ = m.Add(n) }, 2},
-		{"its heartbeat", func() {
-			beat := n.DeepCopy()
-			beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
-			_ = m.Update(beat)
-		}, 2},
-		{"its pod CIDR", func() {
-			changed := n.DeepCopy()
-			changed.Spec.PodCIDRs = []string{"10.244.2.0/24"}
-			_ = m.Update(changed)
-		}, 3},
-		{"its end", func() { _ = m.Delete(n) }, 4},
-		{"its end again", func() { _ = m.Delete(n) }, 4},
-	}
-	for _, s := range steps {
-		if s.do(); changes != s.want {
-			t.Errorf("%s: %d changes told, want %d", s.name, changes, s.want)
-		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (a *Agent) pass(ctx context.Context) {
 	err := a.apply(ctx)
 	a.writeClaims()
 	if a.links != nil {
-		a.owners.Report(a.links.Reached(), a.sources.ownerOf)
+		a.owners.Report(a.links.Reached(), a.sources.OwnerOf)
 	}
 	a.finish(started, err)
 	a.report(ctx)
@@ -104,8 +104,7 @@ func (a *Agent) stage(now time.Time) plan.Step {
 	if a.waiting != "" {
 		return a.lastBasis.Step
 	}
-	a.sources.transition.Begin(now)
-	st, left := a.sources.transition.At(now)
+	st, left := a.sources.Step(now)
 	a.schedule.wakeIn(left)
 	return st
 }

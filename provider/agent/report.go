@@ -131,7 +131,7 @@ func (a *Agent) publish() {
 
 // tellUnread logs what is not read where it has changed.
 func (a *Agent) tellUnread() {
-	now := a.sources.unreadNow()
+	now := a.sources.Unread()
 	if now == a.unread {
 		return
 	}

@@ -40,10 +40,10 @@ func (a *Agent) shutdown(ctx context.Context, kernelEvents <-chan struct{}) erro
 // shutsDown reports whether the machine shuts down, by its kubelet's word.
 func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) bool {
 	said := func() bool {
-		self, _ := a.sources.selfNow()
+		self, _ := a.sources.Self()
 		return self.ShuttingDown
 	}
-	if said() || a.sources.heardOfSelf() > heardLately {
+	if said() || a.sources.SelfLastSeen() > a.silence {
 		return said()
 	}
 	ctx, cancel := context.WithTimeout(ctx, shutdownWait)

@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/plan"
 )
 
@@ -54,7 +55,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 	first := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
 	learned(t, ask, all...)
 	reasonIs(t, client, AsPlanned)
-	first.sources.accept(t.Context(), source.Followed{}, newer())
+	first.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
 	numberClaim(t, client, "203.0.113.5", map[string]string{inventory.AnnotationFormat: "2"})
 	reasonIs(t, client, Outdated)
 	learned(t, ask, all...)
@@ -69,7 +70,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 		s := second.show(t)
 		return s.WaitingFor == "the accepted inventory", s.WaitingFor
 	})
-	second.sources.accept(t.Context(), source.Followed{}, newer())
+	second.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
 	eventually(t, "it has all that it needs", func() (bool, string) {
 		s := second.show(t)
 		return s.WaitingFor == "" && !s.FromDisk && len(s.Unread) == 2, s.WaitingFor + strings.Join(s.Unread, "; ")
@@ -82,7 +83,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 
 	t.Log("what is stored is set back")
 	numberClaim(t, client, "203.0.113.5", map[string]string{inventory.AnnotationFormat: "1"})
-	second.sources.accept(t.Context(), source.Followed{Inventory: siteWith(t, "active")}, nil)
+	second.sources.Accept(t.Context(), source.Followed{Inventory: siteWith(t, "active")}, nil)
 	reasonIs(t, client, AsPlanned)
 	if s := second.show(t); len(s.Unread) != 0 {
 		t.Errorf("not read: %q", s.Unread)
@@ -95,9 +96,9 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 		s := third.show(t)
 		return s.WaitingFor == "the accepted inventory", s.WaitingFor
 	})
-	third.sources.accept(t.Context(), source.Followed{}, newer())
+	third.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
 	eventually(t, "it says why it cannot go on", func() (bool, string) {
 		s := third.show(t)
-		return strings.Contains(s.WaitingFor, "configmap plinth-accepted is of format "+strconv.Quote(newerFormat)), s.WaitingFor
+		return strings.Contains(s.WaitingFor, "configmap plinth-accepted is of format "+strconv.Quote(agenttest.NewerFormat)), s.WaitingFor
 	})
 }

@@ -222,8 +222,8 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 	if a.gate.rules != nil {
 		a.gate.rules = advertise.NewGate(bound)
 	}
-	a.sources.transition.Pause, a.sources.patience = 100*time.Millisecond, 300*time.Millisecond
-	a.sources.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
+	a.sources.Transition.Pause, a.sources.Timing.Secret = 100*time.Millisecond, 300*time.Millisecond
+	a.sources.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		if inv != nil {
 			set(source.Followed{Inventory: inv}, nil)
 		}

@@ -1,6 +1,15 @@
 package agent
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
+)
 
 // On a machine that has just booted kube-proxy may take longer than a resync to make the
 // API server's address work: the agent has no inventory when its first one comes.
@@ -10,5 +19,43 @@ func TestAnAgentThatWaitsForItsInventoryOutlivesAResync(t *testing.T) {
 	a.checkSettings()
 	if a.planned || a.settings != nil {
 		t.Errorf("it has planned (%v) and found settings %v without an inventory", a.planned, a.settings)
+	}
+}
+
+func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
+	a.silence = 0
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a.shutsDown(ended, nil) {
+		t.Error("it shuts down by nobody's word")
+	}
+	if a.waiting != "" {
+		t.Errorf("it made a pass, and waits for %s", a.waiting)
+	}
+}
+
+func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
+	said := func() (c plan.Condition) {
+		select {
+		case c = <-a.writer.want:
+		default:
+		}
+		return c
+	}
+	a.wait("the accepted inventory")
+	if a.tell(); said() != (plan.Condition{}) {
+		t.Error("it says something at once")
+	}
+	a.waitsSince = a.waitsSince.Add(-waitsLong)
+	a.wait("the accepted inventory")
+	a.tell()
+	if c, want := said(), (plan.Condition{Ready: corev1.ConditionFalse, Reason: Incomplete, Message: "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
+		t.Errorf("it says %v, want %v", c, want)
+	}
+	a.wait("the nodes") // the API server does tell things, one after the other
+	if a.tell(); said() != (plan.Condition{}) {
+		t.Error("it says at once that the next is missing")
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func (s *store) watched() []string {
 func TestMirrorListsAnewWhenEtcdIsRestored(t *testing.T) {
 	s := &store{version: "100", service: "lost"}
 	var mu sync.Mutex
-	m := newMirror("services", &mu, offers.ServiceOf(nil), func() {})
+	m := newCache("services", &mu, offers.ServiceOf(nil), func() {})
 	go follow(t.Context(), m, typed[*corev1.ServiceList](s), &corev1.Service{}, "", "")
 	knows := func(name string, watches int) {
 		t.Helper()
@@ -83,5 +83,36 @@ func TestMirrorListsAnewWhenEtcdIsRestored(t *testing.T) {
 	knows("kept", 2)
 	if from := s.watched()[1]; from != "50" {
 		t.Errorf("it went on from %s", from)
+	}
+}
+
+func TestMirrorTellsOnlyOfWhatIsNeeded(t *testing.T) {
+	changes := 0
+	m := newCache("nodes", &sync.Mutex{}, reduceOther, func() { changes++ })
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w2"}}
+	steps := []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"an empty list is news: it is the first", func() { _ = m.Replace(nil, "") }, 1},
+		{"a Node", func() { _ = m.Add(n) }, 2},
+		{"its heartbeat", func() {
+			beat := n.DeepCopy()
+			beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+			_ = m.Update(beat)
+		}, 2},
+		{"its pod CIDR", func() {
+			changed := n.DeepCopy()
+			changed.Spec.PodCIDRs = []string{"10.244.2.0/24"}
+			_ = m.Update(changed)
+		}, 3},
+		{"its end", func() { _ = m.Delete(n) }, 4},
+		{"its end again", func() { _ = m.Delete(n) }, 4},
+	}
+	for _, s := range steps {
+		if s.do(); changes != s.want {
+			t.Errorf("%s: %d changes told, want %d", s.name, changes, s.want)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 )
@@ -42,8 +43,8 @@ func (u *unread) report() (r lb.Unread) {
 	return r
 }
 
-// unreadNow is what the API server has and is not read at the moment.
-func (s *sources) unreadNow() lb.Unread {
+// Unread is what the API server has and is not read at the moment.
+func (s *Sources) Unread() lb.Unread {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unread.report()
@@ -51,7 +52,7 @@ func (s *sources) unreadNow() lb.Unread {
 
 // readClaim is [reduceClaim] for objects of a format that this agent reads. Of another one it
 // is what was known: to this process, or to the one before it. The lock is held.
-func (s *sources) readClaim(obj any) offers.Claim {
+func (s *Sources) readClaim(obj any) offers.Claim {
 	ip := obj.(*networkingv1.IPAddress)
 	err := inventory.CheckFormat("ipaddress "+ip.Name, ip.Annotations, lb.ClaimFormat)
 	if err == nil {
@@ -59,20 +60,35 @@ func (s *sources) readClaim(obj any) offers.Claim {
 	}
 	c, known := s.claims.items[ip.Name]
 	if !known {
-		c = s.remembered.claims[ip.Name]
+		c = s.restored.claims[ip.Name]
 	}
 	c.Unread = err.Error()
 	return c
 }
 
-// remembered is what the process before this one knew. It is never changed.
-type remembered struct {
+// restored is what the process before this one knew. It is never changed.
+type restored struct {
 	plan.Inputs
 	claims map[string]offers.Claim // by the name of the IPAddress
 }
 
-func rememberedOf(in plan.Inputs) remembered {
-	r := remembered{Inputs: in, claims: map[string]offers.Claim{}}
+// Restore has what the process before this one knew count for what is not heard of yet.
+func (s *Sources) Restore(in plan.Inputs) {
+	s.restored = restoredOf(in)
+	s.depart(in.Taken)
+}
+
+// RestoredPasswords are those that the process before this one knew; nil: none was there.
+func (s *Sources) RestoredPasswords() map[inventory.SecretKey]bgp.Password {
+	if s.restored.Inventory == nil {
+		return nil
+	}
+	return s.restored.Passwords
+}
+
+// restoredOf has the claims of inputs by their names.
+func restoredOf(in plan.Inputs) restored {
+	r := restored{Inputs: in, claims: map[string]offers.Claim{}}
 	for o := range in.Offers.All() {
 		c := r.claims[o.VIP.String()]
 		c.VIP, c.Holders = o.VIP, append(c.Holders, o.Service)
@@ -82,7 +98,7 @@ func rememberedOf(in plan.Inputs) remembered {
 }
 
 // serviceLabels are the keys of the labels of Services that the inventory needs, if one is remembered.
-func (r remembered) serviceLabels() []string {
+func (r restored) serviceLabels() []string {
 	if r.Inventory == nil {
 		return nil
 	}
@@ -90,7 +106,7 @@ func (r remembered) serviceLabels() []string {
 }
 
 // hasRack reports whether an inventory is remembered that has the rack.
-func (r remembered) hasRack(name string) bool {
+func (r restored) hasRack(name string) bool {
 	if r.Inventory == nil {
 		return false
 	}

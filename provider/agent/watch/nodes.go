@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/agent/plan"
@@ -21,18 +22,18 @@ const graceAfterDoubt = 5 * time.Minute
 
 // followNodes follows the Nodes that bear the labels, from a list on. What was known goes
 // when that list is believed. Where the same ones were followed, it holds until then.
-func (s *sources) followNodes(ctx context.Context, labels string) {
+func (s *Sources) followNodes(ctx context.Context, labels string) {
 	if s.stopNodes != nil {
 		s.stopNodes()
 	}
 	var own context.Context
 	own, s.stopNodes = context.WithCancel(ctx)
-	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
+	next := newCache("nodes", &s.mu, reduceOther, s.changed)
 	next.change = func(name string, _, now **routing.Node) { s.nodeChanged(next, name, now) }
 	next.believe = func(there map[string]bool) bool { return s.believeNodes(next, there) }
 	s.mu.Lock()
 	if s.nodes != nil {
-		next.items, next.heard, next.synced = maps.Clone(s.nodes.items), s.nodes.heard, s.nodesAre(labels)
+		next.items, next.lastSeen, next.synced = maps.Clone(s.nodes.items), s.nodes.lastSeen, s.nodesAre(labels)
 	}
 	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
 	s.doubted, s.back = false, time.Time{}
@@ -40,10 +41,20 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	go follow(own, next, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
 
+// NodeStore is where the answers of the API server about the other Nodes go; nil: none are followed.
+func (s *Sources) NodeStore() cache.ReflectorStore {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes == nil {
+		return nil
+	}
+	return s.nodes
+}
+
 // believeNodes doubts a list of Nodes that lacks the one of this machine, which is there:
 // the API server has lost its store, or has an old one. Pods run on for all that. A Node
 // that is deleted, and so told of one by one, goes in any case.
-func (s *sources) believeNodes(from *mirror[*routing.Node], there map[string]bool) bool {
+func (s *Sources) believeNodes(from *objectCache[*routing.Node], there map[string]bool) bool {
 	own := there[s.nodeName]
 	if from == s.nodes || from == s.nextNodes {
 		s.doubted = !own
@@ -56,7 +67,7 @@ func (s *sources) believeNodes(from *mirror[*routing.Node], there map[string]boo
 
 // settles reports whether Nodes are to be listed again after a doubt: a watch never says
 // which of those that were kept are gone for good.
-func (s *sources) settles(now time.Time) bool {
+func (s *Sources) settles(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch _, there := s.self.items[s.nodeName]; {
@@ -65,15 +76,15 @@ func (s *sources) settles(now time.Time) bool {
 		return false
 	case s.back.IsZero():
 		s.back = now
-		time.AfterFunc(s.grace, s.changed)
+		time.AfterFunc(s.Timing.Grace, s.changed)
 		return false
 	}
-	return now.Sub(s.back) >= s.grace
+	return now.Sub(s.back) >= s.Timing.Grace
 }
 
 // neighbours returns the other Nodes by name. One that changed among thousands costs
 // what copying pointers costs.
-func (s *sources) neighbours() []*routing.Node {
+func (s *Sources) neighbours() []*routing.Node {
 	switch {
 	case s.nodes == nil:
 		return nil
@@ -105,7 +116,7 @@ func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
 }
 
 // forgetOrder says that the Nodes are others than they were.
-func (s *sources) forgetOrder() {
+func (s *Sources) forgetOrder() {
 	s.others = nil
 	s.moved = map[string]*routing.Node{}
 	s.version.Nodes++
@@ -113,7 +124,7 @@ func (s *sources) forgetOrder() {
 
 // nodeChanged says that one Node is not as it was. A mirror that others have taken the
 // place of may still hear a last word, and one that is yet to take it counts as a whole.
-func (s *sources) nodeChanged(from *mirror[*routing.Node], name string, now **routing.Node) {
+func (s *Sources) nodeChanged(from *objectCache[*routing.Node], name string, now **routing.Node) {
 	if from != s.nodes {
 		return
 	}
@@ -125,12 +136,12 @@ func (s *sources) nodeChanged(from *mirror[*routing.Node], name string, now **ro
 }
 
 // neighbourhood selects the Nodes that are needed now, whatever mode is to come.
-func (s *sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
-	st, _ := s.transition.At(time.Now())
+func (s *Sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
+	st, _ := s.Transition.At(time.Now())
 	return neighbourhood(inv, st.Needed(), s.rack)
 }
 
-func (s *sources) nodesAre(labels string) bool {
+func (s *Sources) nodesAre(labels string) bool {
 	return s.nodes != nil && s.nextNodes == nil && s.labels == labels
 }
 

@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// mirror keeps what the agent needs of each object of one kind, and nothing else of
+// objectCache keeps what the agent needs of each object of one kind, and nothing else of
 // it: an informer would keep the objects. It is filled by a reflector.
 //
 // Its lock is shared by all mirrors of an agent, so that a snapshot is of one moment.
-type mirror[V any] struct {
+type objectCache[V any] struct {
 	name   string
 	mu     *sync.Mutex
 	reduce func(obj any) V               // what is needed of an object
@@ -30,15 +30,15 @@ type mirror[V any] struct {
 	believe func(there map[string]bool) bool
 	changed func() // something that is needed changed
 
-	items  map[string]V
-	synced bool
-	heard  time.Time // the newest word of the API server's, bookmarks included; at first: since when it is asked
+	items    map[string]V
+	synced   bool
+	lastSeen time.Time // the newest word of the API server's, bookmarks included; at first: since when it is asked
 }
 
-func newMirror[V any](name string, mu *sync.Mutex, reduce func(any) V, changed func()) *mirror[V] {
-	return &mirror[V]{
+func newCache[V any](name string, mu *sync.Mutex, reduce func(any) V, changed func()) *objectCache[V] {
+	return &objectCache[V]{
 		name: name, mu: mu, reduce: reduce, changed: changed,
-		change: func(string, *V, *V) {}, items: map[string]V{}, heard: time.Now(),
+		change: func(string, *V, *V) {}, items: map[string]V{}, lastSeen: time.Now(),
 	}
 }
 
@@ -59,7 +59,7 @@ type whole struct{ *cache.ListWatch }
 func (whole) IsWatchListSemanticsUnSupported() bool { return true }
 
 // follow fills the mirror from the objects of a client until the context ends.
-func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], client typed[L], example any, labels, fields string) {
+func follow[V any, L runtime.Object](ctx context.Context, m *objectCache[V], client typed[L], example any, labels, fields string) {
 	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = labels, fields }
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -69,7 +69,7 @@ func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], client t
 			}
 			l, err := client.List(ctx, o)
 			if err == nil {
-				m.hear()
+				m.see()
 			}
 			return l, err
 		},
@@ -82,7 +82,7 @@ func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], client t
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { m.hear(); return e, true }), nil
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { m.see(); return e, true }), nil
 		},
 	}
 	backoff := reconnect
@@ -111,14 +111,14 @@ func notRestored[L runtime.Object](ctx context.Context, client typed[L], o metav
 	return nil
 }
 
-func (m *mirror[V]) hear() {
+func (m *objectCache[V]) see() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heard = time.Now()
+	m.lastSeen = time.Now()
 }
 
 // put stores one object and reports whether anything that is needed changed.
-func (m *mirror[V]) put(obj any) bool {
+func (m *objectCache[V]) put(obj any) bool {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return false
@@ -137,7 +137,7 @@ func (m *mirror[V]) put(obj any) bool {
 	return true
 }
 
-func (m *mirror[V]) drop(key string) bool {
+func (m *objectCache[V]) drop(key string) bool {
 	old, had := m.items[key]
 	if had {
 		delete(m.items, key)
@@ -148,7 +148,7 @@ func (m *mirror[V]) drop(key string) bool {
 
 // locked runs do with the lock held, and afterwards tells of the change if do says
 // that there was one.
-func (m *mirror[V]) locked(do func() bool) error {
+func (m *objectCache[V]) locked(do func() bool) error {
 	m.mu.Lock()
 	changed := do()
 	m.mu.Unlock()
@@ -159,13 +159,13 @@ func (m *mirror[V]) locked(do func() bool) error {
 }
 
 // Add implements [cache.ReflectorStore], as do the methods that follow.
-func (m *mirror[V]) Add(obj any) error { return m.locked(func() bool { return m.put(obj) }) }
+func (m *objectCache[V]) Add(obj any) error { return m.locked(func() bool { return m.put(obj) }) }
 
 // Update implements [cache.ReflectorStore].
-func (m *mirror[V]) Update(obj any) error { return m.Add(obj) }
+func (m *objectCache[V]) Update(obj any) error { return m.Add(obj) }
 
 // Delete implements [cache.ReflectorStore].
-func (m *mirror[V]) Delete(obj any) error {
+func (m *objectCache[V]) Delete(obj any) error {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (m *mirror[V]) Delete(obj any) error {
 }
 
 // Replace implements [cache.ReflectorStore]: it is the answer to a list.
-func (m *mirror[V]) Replace(objs []any, _ string) error {
+func (m *objectCache[V]) Replace(objs []any, _ string) error {
 	return m.locked(func() bool {
 		changed := !m.synced
 		m.synced = true
@@ -198,4 +198,4 @@ func (m *mirror[V]) Replace(objs []any, _ string) error {
 }
 
 // Resync implements [cache.ReflectorStore]; the agent's own full passes do more.
-func (m *mirror[V]) Resync() error { return nil }
+func (m *objectCache[V]) Resync() error { return nil }

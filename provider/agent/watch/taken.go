@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 )
 
 // takenChanged says that what one Node has of pools is not what it was. What it had counts for a while.
-func (s *sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
+func (s *Sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 	s.version.Taken++
 	if old != nil {
 		s.depart(*old)
@@ -19,26 +19,26 @@ func (s *sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 }
 
 // depart has what Nodes had of pools count for a while: they bear no label any more, or bore it when the process before this one ended.
-func (s *sources) depart(had []netip.Prefix) {
+func (s *Sources) depart(had []netip.Prefix) {
 	now := time.Now()
 	for _, p := range had {
 		s.departed[p] = now
 	}
 }
 
-// forget lets go of what departed, once Nodes were in no doubt for s.grace since then. So long a controller may be away: it labels
+// forget lets go of what departed, once Nodes were in no doubt for s.timing.grace since then. So long a controller may be away: it labels
 // again what lost its label to a restored backup, and a Node that was deleted and made again by its kubelet.
-func (s *sources) forget(now time.Time) {
-	if !s.sure(now) {
-		s.sureSince = time.Time{}
+func (s *Sources) forget(now time.Time) {
+	if !s.isSynced(now) {
+		s.syncedSince = time.Time{}
 		return
 	}
-	if s.sureSince.IsZero() {
-		s.sureSince = now
+	if s.syncedSince.IsZero() {
+		s.syncedSince = now
 	}
 	var next time.Duration
 	for p, at := range s.departed {
-		switch left := s.grace - now.Sub(later(at, s.sureSince)); {
+		switch left := s.Timing.Grace - now.Sub(later(at, s.syncedSince)); {
 		case left <= 0:
 			delete(s.departed, p)
 			s.version.Taken++
@@ -63,7 +63,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // takenNow is what Nodes have of pools: those that bear the label, and for a while those that bore it. It is asked with the lock held.
-func (s *sources) takenNow(now time.Time) []netip.Prefix {
+func (s *Sources) takenNow(now time.Time) []netip.Prefix {
 	s.forget(now)
 	if s.taken != nil && s.takenAt == s.version.Taken {
 		return s.taken
@@ -79,25 +79,25 @@ func (s *sources) takenNow(now time.Time) []netip.Prefix {
 
 // selfSeen notes when this machine's Node is back after it was gone, or is another one: the API server has lost its store, or has an old
 // one, and the Nodes of the other machines come back one by one, with the labels that the controller gives them.
-func (s *sources) selfSeen(old *plan.Node, now plan.Node) {
+func (s *Sources) selfSeen(old *plan.Node, now plan.Node) {
 	if wasThere := s.known.Name != ""; wasThere && (old == nil || !now.Created.Equal(old.Created)) {
 		s.returned = time.Now()
-		time.AfterFunc(s.grace, s.changed)
+		time.AfterFunc(s.Timing.Grace, s.changed)
 	}
 }
 
-// isSure reports whether Nodes are as they should be: this machine's is there, and was not gone of late, those in pools are listed, and
+// IsSynced reports whether Nodes are as they should be: this machine's is there, and was not gone of late, those in pools are listed, and
 // the pools are the ones that the controller labels by, for this agent can read the inventory.
-func (s *sources) isSure(now time.Time) bool {
+func (s *Sources) IsSynced(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sure(now)
+	return s.isSynced(now)
 }
 
-// sure is isSure with the lock held.
-func (s *sources) sure(now time.Time) bool {
+// isSynced is isSure with the lock held.
+func (s *Sources) isSynced(now time.Time) bool {
 	_, there := s.self.items[s.nodeName]
-	return there && s.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.grace)
+	return there && s.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.Timing.Grace)
 }
 
 // takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.

@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,17 +29,6 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
-// rackNode is the Node w1, w2 and so on, created in the order of age.
-func rackNode(name, cidr string, age int64) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{inventory.LabelRack: "r1"}, CreationTimestamp: metav1.Unix(age, 0)},
-		Spec:       corev1.NodeSpec{PodCIDRs: []string{cidr}},
-		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: strings.Replace(name, "w", "10.1.0.1", 1)},
-		}},
-	}
-}
-
 // apiServer is one that may be slow, or unable, to list Nodes.
 type apiServer struct {
 	*fake.Clientset
@@ -49,7 +37,7 @@ type apiServer struct {
 }
 
 // followed are the sources of w1 at work, and the API server that they follow.
-func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sources, *apiServer) {
+func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*Sources, *apiServer) {
 	t.Helper()
 	client := &apiServer{Clientset: fake.NewClientset(nodes...)}
 	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -64,14 +52,14 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 		client.watches.Add(1)
 		return true, watch.Filter(w, selected(action.(clienttesting.WatchAction).GetWatchRestrictions().Labels)), err
 	})
-	s := newSources(client, "kube-system", "w1", func() {})
-	s.transition.Pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
-	s.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
+	s := New(client, "kube-system", "w1", func() {})
+	s.Transition.Pause, s.Timing.Grace = 50*time.Millisecond, 50*time.Millisecond
+	s.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: agenttest.OneRack(t, mode)}, nil)
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	s.start(t.Context())
+	s.Start(t.Context())
 	return s, client
 }
 
@@ -86,12 +74,12 @@ func selected(by labels.Selector) watch.FilterFunc {
 }
 
 // until has the sources adjust until a snapshot is as it should be.
-func until(t *testing.T, s *sources, what string, ok func(plan.Inputs) bool) (in plan.Inputs) {
+func until(t *testing.T, s *Sources, what string, ok func(plan.Inputs) bool) (in plan.Inputs) {
 	t.Helper()
 	wait.True(t, 20*time.Second, 5*time.Millisecond, what, func() (bool, string) {
-		s.adjust(t.Context())
+		s.Adjust(t.Context())
 		var missing string
-		in, missing = s.snapshot()
+		in, missing = s.Snapshot()
 		return missing == "" && ok(in), fmt.Sprintf("missing %q, Nodes %v", missing, names(in.Nodes))
 	})
 	return in
@@ -109,7 +97,7 @@ func are(want ...string) func(plan.Inputs) bool {
 }
 
 // lists has the mirror of Nodes that is in force hear the answer to a list.
-func (s *sources) lists(t *testing.T, nodes ...any) {
+func (s *Sources) lists(t *testing.T, nodes ...any) {
 	t.Helper()
 	if err := s.nodes.Replace(nodes, "1"); err != nil {
 		t.Fatal(err)
@@ -117,21 +105,21 @@ func (s *sources) lists(t *testing.T, nodes ...any) {
 }
 
 func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
-	own, heir := rackNode("w1", "10.244.1.0/24", 1), rackNode("w3", "10.244.2.0/24", 200)
+	own, heir := agenttest.RackNode("w1", "10.244.1.0/24", 1), agenttest.RackNode("w3", "10.244.2.0/24", 200)
 	s, client := followed(t, inventory.ModeDirect, own, heir)
 	until(t, s, "both Nodes are known, and every change of them is seen", func(in plan.Inputs) bool {
 		return are("w1", "w3")(in) && client.watches.Load() == 3 // of the own Node, of those in pools, and of those around it
 	})
 
 	t.Log("the store is lost, and with it w2 for good; w3 comes back with the CIDR that w2 had")
-	s.lists(t, own, heir, rackNode("w2", "10.244.2.0/24", 100))
+	s.lists(t, own, heir, agenttest.RackNode("w2", "10.244.2.0/24", 100))
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, s, "the own Node is gone", are("w2", "w3"))
 	s.lists(t)
 	for range 3 {
-		<-time.After(s.grace)
+		<-time.After(s.Timing.Grace)
 		if in := until(t, s, "there is a snapshot", func(plan.Inputs) bool { return true }); !are("w2", "w3")(in) {
 			t.Fatalf("while this machine's own Node is missing the Nodes are %v", names(in.Nodes))
 		}
@@ -154,7 +142,7 @@ func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
 }
 
 func TestNodesAreKnownWhileADoubtIsSettled(t *testing.T) {
-	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
+	s, client := followed(t, inventory.ModeDirect, agenttest.RackNode("w1", "10.244.1.0/24", 1), agenttest.RackNode("w2", "10.244.2.0/24", 2))
 	until(t, s, "both Nodes are known", are("w1", "w2"))
 	var asked atomic.Bool
 	fail := func() error {
@@ -178,7 +166,7 @@ func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
 	var nodes []runtime.Object
 	var all []string
 	for i := range 24 {
-		n := rackNode(fmt.Sprintf("w%d", i+1), fmt.Sprintf("10.244.%d.0/24", i+1), int64(i))
+		n := agenttest.RackNode(fmt.Sprintf("w%d", i+1), fmt.Sprintf("10.244.%d.0/24", i+1), int64(i))
 		nodes, all = append(nodes, n), append(all, n.Name)
 	}
 	slices.Sort(all)
@@ -187,13 +175,13 @@ func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
 	old := s.nodes
 	s.followNodes(t.Context(), s.labels)
 	before := until(t, s, "another mirror is in force", func(plan.Inputs) bool { return s.nodes != old })
-	if err := old.Add(rackNode("w30", "10.244.30.0/24", 30)); err != nil {
+	if err := old.Add(agenttest.RackNode("w30", "10.244.30.0/24", 30)); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.Delete(nodes[1]); err != nil {
 		t.Fatal(err)
 	}
-	if in, missing := s.snapshot(); missing != "" || !are(all...)(in) || in.Version.Nodes != before.Version.Nodes {
+	if in, missing := s.Snapshot(); missing != "" || !are(all...)(in) || in.Version.Nodes != before.Version.Nodes {
 		t.Errorf("missing %q, Nodes %v of version %d, before %d", missing, names(in.Nodes), in.Version.Nodes, before.Version.Nodes)
 	}
 }
@@ -201,10 +189,9 @@ func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
 // TestAChangeOfModeWaitsForTheNodesThatItNeeds holds back the list of all Nodes for
 // longer than the pauses are.
 func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
-	s, client := followed(t, inventory.ModeFabric, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
-	a := &Agent{sources: s, schedule: schedule{timer: time.NewTimer(time.Hour)}}
-	a.inputs = until(t, s, "both Nodes are known", are("w1", "w2"))
-	if st := a.stage(time.Now()); st.Routes != inventory.ModeFabric {
+	s, client := followed(t, inventory.ModeFabric, agenttest.RackNode("w1", "10.244.1.0/24", 1), agenttest.RackNode("w2", "10.244.2.0/24", 2))
+	until(t, s, "both Nodes are known", are("w1", "w2"))
+	if st, _ := s.Step(time.Now()); st.Routes != inventory.ModeFabric {
 		t.Fatalf("at first %+v", st)
 	}
 	answer := make(chan struct{})
@@ -213,15 +200,16 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 		return nil
 	}
 	client.lists.Store(&wait)
-	s.accept(t.Context(), source.Followed{Inventory: agenttest.OneRack(t, inventory.ModeOverlay)}, nil)
-	s.adjust(t.Context())
-	<-time.After(3 * s.transition.Pause)
-	if _, missing := s.snapshot(); missing != "the nodes" {
+	s.Accept(t.Context(), source.Followed{Inventory: agenttest.OneRack(t, inventory.ModeOverlay)}, nil)
+	s.Adjust(t.Context())
+	<-time.After(3 * s.Transition.Pause)
+	if _, missing := s.Snapshot(); missing != "the nodes" {
 		t.Fatalf("missing %q", missing)
 	}
 	close(answer)
-	a.inputs = until(t, s, "the Nodes of the overlay are known", are("w1", "w2"))
-	if st, want := a.stage(time.Now()), (plan.Step{Routes: inventory.ModeFabric, Tunnel: true, Fabric: true, VXLAN: inventory.DefaultVXLAN}); st != want {
+	until(t, s, "the Nodes of the overlay are known", are("w1", "w2"))
+	st, _ := s.Step(time.Now())
+	if want := (plan.Step{Routes: inventory.ModeFabric, Tunnel: true, Fabric: true, VXLAN: inventory.DefaultVXLAN}); st != want {
 		t.Errorf("the first step is %+v, want %+v", st, want)
 	}
 }
@@ -233,8 +221,8 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return !readable.Load(), nil, apierrors.NewForbidden(corev1.Resource("secrets"), "bgp", nil)
 	})
-	s := newSources(client, "kube-system", "w1", func() {})
-	s.remembered.Passwords = map[inventory.SecretKey]bgp.Password{key: "s3cret", {Secret: "other", Key: "tor"}: "none of ours"}
+	s := New(client, "kube-system", "w1", func() {})
+	s.restored.Passwords = map[inventory.SecretKey]bgp.Password{key: "s3cret", {Secret: "other", Key: "tor"}: "none of ours"}
 	s.followSecrets(t.Context(), []string{"bgp"})
 	locked := func() (map[inventory.SecretKey]bgp.Password, uint64) {
 		s.mu.Lock()
@@ -252,29 +240,16 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 	})
 }
 
-func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
-	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	a.sources.self.heard = time.Now().Add(-2 * heardLately)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if a.shutsDown(ended, nil) {
-		t.Error("it shuts down by nobody's word")
-	}
-	if a.waiting != "" {
-		t.Errorf("it made a pass, and waits for %s", a.waiting)
-	}
-}
-
 func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 	values := map[string]bgp.Password{"pw": "pw", "pw\n": "pw", "pw\r\n": "pw", "pw\n\n": "pw\n", " pw ": " pw ", "\n": "", "": ""}
 	for value, want := range values {
 		key := inventory.SecretKey{Secret: "bgp", Key: "tor"}
-		m := newMirror("secrets", &sync.Mutex{}, reduceSecret, func() {})
+		m := newCache("secrets", &sync.Mutex{}, reduceSecret, func() {})
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bgp"}, Data: map[string][]byte{"tor": []byte(value)}}
 		if err := m.Add(secret); err != nil {
 			t.Fatal(err)
 		}
-		s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
+		s := New(fake.NewClientset(), "kube-system", "w1", func() {})
 		s.secrets["bgp"] = m
 		if got := s.passwords()[key]; got != want {
 			t.Errorf("%q: the password has %d bytes, not %d", value, len(got), len(want))
@@ -282,43 +257,18 @@ func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 	}
 }
 
-func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
-	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	said := func() (c plan.Condition) {
-		select {
-		case c = <-a.writer.want:
-		default:
-		}
-		return c
-	}
-	a.wait("the accepted inventory")
-	if a.tell(); said() != (plan.Condition{}) {
-		t.Error("it says something at once")
-	}
-	a.waitsSince = a.waitsSince.Add(-waitsLong)
-	a.wait("the accepted inventory")
-	a.tell()
-	if c, want := said(), (plan.Condition{Ready: corev1.ConditionFalse, Reason: Incomplete, Message: "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
-		t.Errorf("it says %v, want %v", c, want)
-	}
-	a.wait("the nodes") // the API server does tell things, one after the other
-	if a.tell(); said() != (plan.Condition{}) {
-		t.Error("it says at once that the next is missing")
-	}
-}
-
 func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 	client := fake.NewClientset()
-	s := newSources(client, "kube-system", "w1", func() {})
-	s.start(t.Context())
+	s := New(client, "kube-system", "w1", func() {})
+	s.Start(t.Context())
 	s.followRack(t.Context(), "r1")
 	s.followNodes(t.Context(), "")
 	s.followSecrets(t.Context(), []string{"bgp"})
 	waitFor := func(what string, ok func(silence map[string]time.Duration) bool) (silence map[string]time.Duration) {
 		t.Helper()
 		wait.True(t, 20*time.Second, 5*time.Millisecond, what, func() (bool, string) {
-			s.snapshot()
-			silence = s.heard()
+			s.Snapshot()
+			silence = s.LastSeen()
 			return ok(silence), fmt.Sprintf("silence %v", silence)
 		})
 		return silence
@@ -336,7 +286,7 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 		t.Errorf("the kinds are %v, want %v", got, kinds)
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
-	own := rackNode("w1", "10.244.1.0/24", 1)
+	own := agenttest.RackNode("w1", "10.244.1.0/24", 1)
 	for _, obj := range []runtime.Object{&corev1.ConfigMap{ObjectMeta: meta("plinth-accepted")}, &corev1.Secret{ObjectMeta: meta("bgp")}, own} {
 		if err := client.Tracker().Add(obj); err != nil {
 			t.Fatal(err)
@@ -350,15 +300,15 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 // TestWhatIsTriedCountsForItsTimeAlone: nobody may be there to end it.
 func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 	accepted, tried := agenttest.OneRack(t, inventory.ModeDirect), agenttest.OneRack(t, inventory.ModeDirect)
-	inForce := func(s *sources) *inventory.Inventory {
+	inForce := func(s *Sources) *inventory.Inventory {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.inventory
 	}
-	s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
-	accepted.Safety.SessionTrial, s.trialGrace = inventory.Some(100*time.Millisecond), 100*time.Millisecond
+	s := New(fake.NewClientset(), "kube-system", "w1", func() {})
+	accepted.Safety.SessionTrial, s.Timing.Trial = inventory.Some(100*time.Millisecond), 100*time.Millisecond
 	trial := source.Trial{Inventory: tried, ID: "1", Routers: []string{"tor"}, Until: time.Now().Add(-time.Minute)} // the controller's clock is behind
-	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
+	s.Accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
 	if inForce(s) != tried {
 		t.Error("what is tried does not count")
 	}
@@ -369,12 +319,12 @@ func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 	}
 	over := trial
 	over.Until = time.Now().Add(-time.Hour)
-	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &over}, nil)
+	s.Accept(t.Context(), source.Followed{Inventory: accepted, Trial: &over}, nil)
 	if inForce(s) != accepted || s.trial != nil {
 		t.Error("what was over when it was read counts")
 	}
-	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
-	s.accept(t.Context(), source.Followed{Inventory: accepted}, nil)
+	s.Accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
+	s.Accept(t.Context(), source.Followed{Inventory: accepted}, nil)
 	if inForce(s) != accepted || s.trial != nil {
 		t.Error("what the controller ended counts")
 	}

@@ -1,4 +1,4 @@
-package agent
+package watch
 
 import (
 	"context"
@@ -24,53 +24,58 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// sources keep up with all that the API server says and a plan needs.
-type sources struct {
-	client    kubernetes.Interface
-	namespace string
-	nodeName  string
-	changed   func()
-	follow    func(ctx context.Context, rack string, set func(source.Followed, error)) error // the accepted inventory
+// Timing is how long sources wait for what may not come.
+type Timing struct {
+	Grace  time.Duration // for Nodes that no list has, once this machine's own is back
+	Secret time.Duration // for a Secret that the API server says nothing of
+	Trial  time.Duration // [source.TrialGrace]
+}
 
-	mu        sync.Mutex // guards the mirrors, and what follows
-	self      *mirror[plan.Node]
-	services  *mirror[offers.Service]
-	claims    *mirror[offers.Claim]
-	endpoints *mirror[offers.EndpointSlice]
-	nodes     *mirror[*routing.Node]
-	inPools   *mirror[[]netip.Prefix]    // what each Node has of pools, of those that bear the label
-	departed  map[netip.Prefix]time.Time // what Nodes had of pools that bear the label no more, or are gone, and since when
-	forgets   *time.Timer                // when the next of these is forgotten; nil: none ever was to be
-	sureSince time.Time                  // since when Nodes are in no doubt; zero: they are
-	taken     []netip.Prefix             // for takenAt; never changed; nil: it is to be made
-	takenAt   uint64                     // a version.taken
-	returned  time.Time                  // since when this machine's Node is back; zero: it was not gone
-	index     *offers.Index
-	secrets   map[string]*mirror[map[string][]byte]
-	inventory *inventory.Inventory
-	trial     *source.Trial // whose inventory that is; nil: the accepted one
-	unread    unread
-	accepted  time.Time // the API server said anything about the inventory
-	known     plan.Node // as last seen: its deletion changes nothing that is announced
-	version   plan.Version
-	others    []*routing.Node          // by name, for version.nodes; neither it nor a Node is ever changed
-	moved     map[string]*routing.Node // that others does not know yet; nil: gone
+// Sources keep up with all that the API server says and a plan needs.
+type Sources struct {
+	client          kubernetes.Interface
+	namespace       string
+	nodeName        string
+	changed         func()
+	FollowInventory func(ctx context.Context, rack string, set func(source.Followed, error)) error // the accepted inventory
+
+	mu          sync.Mutex // guards the mirrors, and what follows
+	self        *objectCache[plan.Node]
+	services    *objectCache[offers.Service]
+	claims      *objectCache[offers.Claim]
+	endpoints   *objectCache[offers.EndpointSlice]
+	nodes       *objectCache[*routing.Node]
+	inPools     *objectCache[[]netip.Prefix] // what each Node has of pools, of those that bear the label
+	departed    map[netip.Prefix]time.Time   // what Nodes had of pools that bear the label no more, or are gone, and since when
+	forgets     *time.Timer                  // when the next of these is forgotten; nil: none ever was to be
+	syncedSince time.Time                    // since when Nodes are in no doubt; zero: they are
+	taken       []netip.Prefix               // for takenAt; never changed; nil: it is to be made
+	takenAt     uint64                       // a version.taken
+	returned    time.Time                    // since when this machine's Node is back; zero: it was not gone
+	index       *offers.Index
+	secrets     map[string]*objectCache[map[string][]byte]
+	inventory   *inventory.Inventory
+	trial       *source.Trial // whose inventory that is; nil: the accepted one
+	unread      unread
+	accepted    time.Time // the API server said anything about the inventory
+	known       plan.Node // as last seen: its deletion changes nothing that is announced
+	version     plan.Version
+	others      []*routing.Node          // by name, for version.nodes; neither it nor a Node is ever changed
+	moved       map[string]*routing.Node // that others does not know yet; nil: gone
 
 	// What is followed at the moment; used by the agent's goroutine alone.
 	serviceLabels []string // keys; see followServices
 	stopServices  context.CancelFunc
-	transition    plan.ModeTransition
+	Transition    plan.ModeTransition
 	rack          string
 	labels        string
 	stopRack      context.CancelFunc
 	stopNodes     context.CancelFunc
 	stopSecret    map[string]context.CancelFunc
-	nextNodes     *mirror[*routing.Node] // takes the place of nodes once it is filled
+	nextNodes     *objectCache[*routing.Node] // takes the place of nodes once it is filled
 	nodesFollowed bool
-	grace         time.Duration
-	patience      time.Duration // with a Secret that the API server says nothing of
-	trialGrace    time.Duration // [source.TrialGrace]
-	remembered    remembered
+	Timing        Timing
+	restored      restored
 	doubted       bool      // the newest list of Nodes; guarded by mu
 	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
 }
@@ -79,26 +84,27 @@ type sources struct {
 // this machine may not read it: then the sessions that need it are down, and no others.
 const secretPatience = 5 * time.Second
 
-func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
-	s := &sources{
+// New returns sources that have asked nobody yet. Changed is called whenever a snapshot may be another one.
+func New(client kubernetes.Interface, namespace, nodeName string, changed func()) *Sources {
+	s := &Sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
-		transition: plan.ModeTransition{Pause: plan.TransitionPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, index: offers.NewIndex(), moved: map[string]*routing.Node{},
+		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), moved: map[string]*routing.Node{},
 		departed: map[netip.Prefix]time.Time{},
-		secrets:  map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		secrets:  map[string]*objectCache[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
-	s.follow = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
-		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, nodeName, set)
+	s.FollowInventory = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
+		return source.Follow(ctx, watchdogClient{client, s.seeAccepted}, namespace, rack, nodeName, set)
 	}
-	s.self = newMirror("node", &s.mu, plan.NodeOf, changed)
-	s.services = newMirror("services", &s.mu, offers.ServiceOf(nil), changed)
-	s.claims = newMirror("ipaddresses", &s.mu, s.readClaim, changed)
-	s.endpoints = newMirror("endpointslices", &s.mu, offers.EndpointSliceOf(nodeName), changed)
+	s.self = newCache("node", &s.mu, plan.NodeOf, changed)
+	s.services = newCache("services", &s.mu, offers.ServiceOf(nil), changed)
+	s.claims = newCache("ipaddresses", &s.mu, s.readClaim, changed)
+	s.endpoints = newCache("endpointslices", &s.mu, offers.EndpointSliceOf(nodeName), changed)
 	s.endpoints.change = s.index.SliceChanged
 	s.claims.change = func(key string, old, now *offers.Claim) {
 		s.index.ClaimChanged(key, old, now)
 		s.unread.claim(key, now)
 	}
-	s.inPools = newMirror("nodes", &s.mu, reduceTaken, changed)
+	s.inPools = newCache("nodes", &s.mu, reduceTaken, changed)
 	s.inPools.change = s.takenChanged
 	s.self.change = func(_ string, old, now *plan.Node) {
 		if now != nil && now.Name == nodeName {
@@ -110,18 +116,18 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 	return s
 }
 
-// start follows what every agent needs. The rest depends on what these say.
-func (s *sources) start(ctx context.Context) {
+// Start follows what every agent needs. The rest depends on what these say.
+func (s *Sources) Start(ctx context.Context) {
 	byName := fields.OneTermEqualSelector("metadata.name", s.nodeName).String()
 	go follow(ctx, s.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
-	s.followServices(ctx, s.remembered.serviceLabels())
+	s.followServices(ctx, s.restored.serviceLabels())
 	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
 	go follow(ctx, s.inPools, s.client.CoreV1().Nodes(), &corev1.Node{}, lb.InPoolLabel, "")
 	go follow(ctx, s.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 
-// adjust follows what the Node and the inventory, as they are now, make necessary.
-func (s *sources) adjust(ctx context.Context) {
+// Adjust follows what the Node and the inventory, as they are now, make necessary.
+func (s *Sources) Adjust(ctx context.Context) {
 	s.mu.Lock()
 	rack, inv, self := s.known.Rack, s.inventory, s.known
 	s.mu.Unlock()
@@ -131,7 +137,7 @@ func (s *sources) adjust(ctx context.Context) {
 	if inv == nil {
 		return
 	}
-	s.transition.Change(plan.CarriageOf(inv), time.Now())
+	s.Transition.Change(plan.CarriageOf(inv), time.Now())
 	if labels := inv.AdvertiseLabels(); !plan.ContainsAll(s.serviceLabels, labels) {
 		s.followServices(ctx, labels)
 	}
@@ -152,17 +158,23 @@ func (s *sources) adjust(ctx context.Context) {
 	}
 }
 
+// Step is where a change of mode stands, now that all that it takes is known, and how long it stands there; 0: for good.
+func (s *Sources) Step(now time.Time) (st plan.Step, left time.Duration) {
+	s.Transition.Begin(now)
+	return s.Transition.At(now)
+}
+
 // followServices follows Services with their labels of these keys, from a list on: what was kept
 // of a Service says nothing of other labels. Until then what was planned holds; see missing.
-func (s *sources) followServices(ctx context.Context, labels []string) {
+func (s *Sources) followServices(ctx context.Context, labels []string) {
 	if s.stopServices != nil {
 		s.stopServices()
 	}
 	var own context.Context
 	own, s.stopServices = context.WithCancel(ctx)
-	next := newMirror(s.services.name, &s.mu, offers.ServiceOf(labels), s.changed)
+	next := newCache(s.services.name, &s.mu, offers.ServiceOf(labels), s.changed)
 	s.mu.Lock()
-	next.items, next.heard, next.change = s.services.items, s.services.heard, s.index.ServiceChanged
+	next.items, next.lastSeen, next.change = s.services.items, s.services.lastSeen, s.index.ServiceChanged
 	s.services.items, s.services.change = map[string]offers.Service{}, func(string, *offers.Service, *offers.Service) {} // it may hear a last word
 	s.services, s.serviceLabels = next, labels
 	s.mu.Unlock()
@@ -170,7 +182,7 @@ func (s *sources) followServices(ctx context.Context, labels []string) {
 	go follow(own, next, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
 }
 
-func (s *sources) followRack(ctx context.Context, rack string) {
+func (s *Sources) followRack(ctx context.Context, rack string) {
 	if s.stopRack != nil {
 		s.stopRack()
 	}
@@ -179,7 +191,7 @@ func (s *sources) followRack(ctx context.Context, rack string) {
 	own, s.stopRack = context.WithCancel(ctx)
 	go func() {
 		for own.Err() == nil {
-			err := s.follow(own, rack, func(f source.Followed, err error) { s.accept(own, f, err) })
+			err := s.FollowInventory(own, rack, func(f source.Followed, err error) { s.Accept(own, f, err) })
 			if own.Err() == nil {
 				slog.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
 				pause(own, time.Second)
@@ -195,10 +207,10 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// accept takes an inventory, or the reason why what is stored of it cannot be read: the last
+// Accept takes an inventory, or the reason why what is stored of it cannot be read: the last
 // one then stays, or that of the process before this one. What this Node tries counts in its
 // place, for its time: nobody may be there to end it.
-func (s *sources) accept(ctx context.Context, f source.Followed, err error) {
+func (s *Sources) Accept(ctx context.Context, f source.Followed, err error) {
 	s.mu.Lock()
 	if ctx.Err() == nil {
 		s.unread.inventory = err
@@ -206,8 +218,8 @@ func (s *sources) accept(ctx context.Context, f source.Followed, err error) {
 		case err == nil:
 			s.inventory, s.trial = f.Inventory, f.Trial
 			s.tryOut(ctx, f)
-		case s.inventory == nil && s.remembered.hasRack(s.known.Rack):
-			s.inventory = s.remembered.Inventory
+		case s.inventory == nil && s.restored.hasRack(s.known.Rack):
+			s.inventory = s.restored.Inventory
 		}
 	}
 	s.mu.Unlock()
@@ -218,7 +230,7 @@ func (s *sources) accept(ctx context.Context, f source.Followed, err error) {
 const clocksDiffer = 10 * time.Minute
 
 // tryOut has what is tried count until its time is over.
-func (s *sources) tryOut(ctx context.Context, f source.Followed) {
+func (s *Sources) tryOut(ctx context.Context, f source.Followed) {
 	if f.Trial == nil {
 		return
 	}
@@ -226,7 +238,7 @@ func (s *sources) tryOut(ctx context.Context, f source.Followed) {
 		s.trial = nil // nobody has taken it away for long
 		return
 	}
-	left := f.Inventory.Safety.Trial() + s.trialGrace // from now, whatever the controller's clock says
+	left := f.Inventory.Safety.Trial() + s.Timing.Trial // from now, whatever the controller's clock says
 	s.inventory = f.Trial.Inventory
 	time.AfterFunc(left, func() {
 		s.mu.Lock()
@@ -242,7 +254,7 @@ func (s *sources) tryOut(ctx context.Context, f source.Followed) {
 	})
 }
 
-func (s *sources) followSecrets(ctx context.Context, names []string) {
+func (s *Sources) followSecrets(ctx context.Context, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, stop := range s.stopSecret {
@@ -258,8 +270,8 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 			continue
 		}
 		own, stop := context.WithCancel(ctx)
-		s.stopSecret[name], s.secrets[name] = stop, newMirror("secrets", &s.mu, reduceSecret, s.changed)
-		time.AfterFunc(s.patience, s.changed)
+		s.stopSecret[name], s.secrets[name] = stop, newCache("secrets", &s.mu, reduceSecret, s.changed)
+		time.AfterFunc(s.Timing.Secret, s.changed)
 		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.Secrets++ }
 		s.secrets[name].believe = func(map[string]bool) bool {
 			s.version.Secrets++ // what is remembered counts no more
@@ -270,8 +282,8 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 	}
 }
 
-// snapshot returns the inputs of one moment, and reports what is still missing.
-func (s *sources) snapshot() (in plan.Inputs, missing string) {
+// Snapshot returns the inputs of one moment, and reports what is still missing.
+func (s *Sources) Snapshot() (in plan.Inputs, missing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nextNodes != nil && s.nextNodes.synced {
@@ -295,7 +307,7 @@ func (s *sources) snapshot() (in plan.Inputs, missing string) {
 }
 
 // missing names what the API server has not told yet.
-func (s *sources) missing() string {
+func (s *Sources) missing() string {
 	if s.inventory == nil {
 		if s.known.Name == "" {
 			return "this machine's Node"
@@ -320,7 +332,7 @@ func (s *sources) missing() string {
 		}
 	}
 	for name, m := range s.secrets {
-		if !m.synced && time.Since(m.heard) < s.patience {
+		if !m.synced && time.Since(m.lastSeen) < s.Timing.Secret {
 			return "Secret " + name
 		}
 	}
@@ -328,9 +340,9 @@ func (s *sources) missing() string {
 }
 
 // passwords are what the Secrets say, or what they said to the process before this one.
-func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
+func (s *Sources) passwords() map[inventory.SecretKey]bgp.Password {
 	out := map[inventory.SecretKey]bgp.Password{}
-	for key, password := range s.remembered.Passwords {
+	for key, password := range s.restored.Passwords {
 		if m := s.secrets[key.Secret]; m != nil && !m.synced {
 			out[key] = password
 		}
@@ -343,49 +355,49 @@ func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
 	return out
 }
 
-func (s *sources) hearAccepted() {
+func (s *Sources) seeAccepted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.accepted = time.Now()
 }
 
-// heard is the age of the newest word about each kind of object, or for how long it is
+// LastSeen is the age of the newest word about each kind of object, or for how long it is
 // followed in vain. Of the Secrets it is that of the one that was silent the longest, and of the other Nodes that of those in pools or of
 // those around this one.
-func (s *sources) heard() map[string]time.Duration {
+func (s *Sources) LastSeen() map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]time.Duration{
-		s.self.name: time.Since(s.self.heard), s.services.name: time.Since(s.services.heard),
-		s.claims.name: time.Since(s.claims.heard), s.endpoints.name: time.Since(s.endpoints.heard),
-		s.inPools.name: time.Since(s.inPools.heard), "configmaps": time.Since(s.accepted),
+		s.self.name: time.Since(s.self.lastSeen), s.services.name: time.Since(s.services.lastSeen),
+		s.claims.name: time.Since(s.claims.lastSeen), s.endpoints.name: time.Since(s.endpoints.lastSeen),
+		s.inPools.name: time.Since(s.inPools.lastSeen), "configmaps": time.Since(s.accepted),
 	}
 	if s.nodes != nil {
-		out[s.nodes.name] = max(out[s.nodes.name], time.Since(s.nodes.heard))
+		out[s.nodes.name] = max(out[s.nodes.name], time.Since(s.nodes.lastSeen))
 	}
 	for _, m := range s.secrets {
-		out[m.name] = max(out[m.name], time.Since(m.heard))
+		out[m.name] = max(out[m.name], time.Since(m.lastSeen))
 	}
 	return out
 }
 
-// selfNow returns the Node as it is now.
-func (s *sources) selfNow() (plan.Node, bool) {
+// Self returns the Node as it is now.
+func (s *Sources) Self() (plan.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, ok := s.self.items[s.nodeName]
 	return n, ok
 }
 
-// heardOfSelf is how long ago the API server last said anything about this machine's Node.
-func (s *sources) heardOfSelf() time.Duration {
+// SelfLastSeen is how long ago the API server last said anything about this machine's Node.
+func (s *Sources) SelfLastSeen() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.self.heard)
+	return time.Since(s.self.lastSeen)
 }
 
-// ownerOf is the Node that the claim of a VIP says answers for it; empty: none.
-func (s *sources) ownerOf(vip netip.Addr) string {
+// OwnerOf is the Node that the claim of a VIP says answers for it; empty: none.
+func (s *Sources) OwnerOf(vip netip.Addr) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims.items[vip.String()].Owner
