@@ -155,7 +155,7 @@ func newWriter(client kubernetes.Interface, nodeName string, now func() (plan.No
 // set says what the condition should be. It never waits.
 func (w *writer) set(c plan.Condition) { w.want.Put(c) }
 
-// run writes what is wanted, the newest, until ctx ends.
+// run writes what is wanted, the latest, until ctx ends.
 func (w *writer) run(ctx context.Context) {
 	var c plan.Condition
 	var again <-chan time.Time

@@ -13,7 +13,7 @@ import (
 
 // Index joins Services, claims and endpoints to offers. It works out anew only
 // what an event touched, so that one Service among ten thousand costs what it
-// costs alone. The mirrors' lock guards it.
+// costs alone. The lock of who watches guards it.
 type Index struct {
 	services map[lb.ServiceKey]Service
 	claims   map[lb.ServiceKey]map[netip.Addr]Claim
@@ -188,7 +188,7 @@ func machinesWith(byAddr map[netip.Addr]Endpoint) string {
 	return strings.Join(slices.Sorted(maps.Keys(ready)), ",")
 }
 
-// Changes is how often what [catalog.all] returns was another.
+// Changes is how often what [Index.All] returns was another.
 func (c *Index) Changes() uint64 { return c.changes }
 
 // FollowLinks says on which subnets VIPs are announced.

@@ -90,7 +90,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// TestOffersOfManyEventsAreThoseOfAFreshStart is the law that lets the catalog work
+// TestOffersOfManyEventsAreThoseOfAFreshStart is the law that lets the index work
 // out only what an event touched.
 func TestOffersOfManyEventsAreThoseOfAFreshStart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -68,7 +68,7 @@ func (in Inputs) Machine() (inventory.Machine, error) {
 }
 
 // Serving are these inputs with what is to be reached now, as others have it. Services are followed by labels and links of the
-// newest inventory: where that knows fewer than this one, what the others have says nothing about this one's pools.
+// latest inventory: where that knows fewer than this one, what the others have says nothing about this one's pools.
 func (in Inputs) Serving(now Inputs) Inputs {
 	in.Taken, in.Version.Taken = now.Taken, now.Version.Taken // pods run on, whichever machine this is
 	sameLabels := ContainsAll(now.Inventory.AdvertiseLabels(), in.Inventory.AdvertiseLabels())

@@ -19,7 +19,7 @@ import (
 // objectCache keeps what the agent needs of each object of one kind, and nothing else of
 // it: an informer would keep the objects. It is filled by a reflector.
 //
-// Its lock is shared by all mirrors of an agent, so that a snapshot is of one moment.
+// Its lock is shared by all caches of an agent, so that a snapshot is of one moment.
 type objectCache[V any] struct {
 	name   string
 	mu     *sync.Mutex
@@ -32,7 +32,7 @@ type objectCache[V any] struct {
 
 	items    map[string]V
 	synced   bool
-	lastSeen time.Time // the newest word of the API server's, bookmarks included; at first: since when it is asked
+	lastSeen time.Time // the latest word of the API server's, bookmarks included; at first: since when it is asked
 }
 
 func newCache[V any](name string, mu *sync.Mutex, reduce func(any) V, changed func()) *objectCache[V] {
@@ -42,7 +42,7 @@ func newCache[V any](name string, mu *sync.Mutex, reduce func(any) V, changed fu
 	}
 }
 
-// typed is the part of a client for one kind that a mirror needs.
+// typed is the part of a client for one kind that a cache needs.
 type typed[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
@@ -58,7 +58,7 @@ type whole struct{ *cache.ListWatch }
 // IsWatchListSemanticsUnSupported is what a reflector asks before it has a list streamed.
 func (whole) IsWatchListSemanticsUnSupported() bool { return true }
 
-// follow fills the mirror from the objects of a client until the context ends.
+// follow fills the cache from the objects of a client until the context ends.
 func follow[V any, L runtime.Object](ctx context.Context, m *objectCache[V], client typed[L], example any, labels, fields string) {
 	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = labels, fields }
 	lw := &cache.ListWatch{

@@ -20,23 +20,35 @@ import (
 // Node is back: those of the other machines come back one by one.
 const graceAfterDoubt = 5 * time.Minute
 
+// order is the other Nodes by name.
+type order struct {
+	others []*routing.Node          // for version.Nodes; neither it nor a Node is ever changed
+	moved  map[string]*routing.Node // that others does not know yet; nil: gone
+}
+
+// doubt is whether the latest list of Nodes is believed.
+type doubt struct {
+	listed bool      // it lacked this machine's own
+	back   time.Time // since when that is there again; zero: no doubt, or it is not
+}
+
 // followNodes follows the Nodes that bear the labels, from a list on. What was known goes
 // when that list is believed. Where the same ones were followed, it holds until then.
 func (s *Sources) followNodes(ctx context.Context, labels string) {
-	if s.stopNodes != nil {
-		s.stopNodes()
+	if s.following.stopNodes != nil {
+		s.following.stopNodes()
 	}
 	var own context.Context
-	own, s.stopNodes = context.WithCancel(ctx)
+	own, s.following.stopNodes = context.WithCancel(ctx)
 	next := newCache("nodes", &s.mu, reduceOther, s.changed)
 	next.change = func(name string, _, now **routing.Node) { s.nodeChanged(next, name, now) }
 	next.believe = func(there map[string]bool) bool { return s.believeNodes(next, there) }
 	s.mu.Lock()
-	if s.nodes != nil {
-		next.items, next.lastSeen, next.synced = maps.Clone(s.nodes.items), s.nodes.lastSeen, s.nodesAre(labels)
+	if s.caches.nodes != nil {
+		next.items, next.lastSeen, next.synced = maps.Clone(s.caches.nodes.items), s.caches.nodes.lastSeen, s.nodesAre(labels)
 	}
-	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
-	s.doubted, s.back = false, time.Time{}
+	s.following.nodeLabels, s.following.nodes, s.caches.nextNodes = labels, true, next
+	s.doubt.listed, s.doubt.back = false, time.Time{}
 	s.mu.Unlock()
 	go follow(own, next, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
@@ -45,10 +57,10 @@ func (s *Sources) followNodes(ctx context.Context, labels string) {
 func (s *Sources) NodeStore() cache.ReflectorStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nodes == nil {
+	if s.caches.nodes == nil {
 		return nil
 	}
-	return s.nodes
+	return s.caches.nodes
 }
 
 // believeNodes doubts a list of Nodes that lacks the one of this machine, which is there:
@@ -56,8 +68,8 @@ func (s *Sources) NodeStore() cache.ReflectorStore {
 // that is deleted, and so told of one by one, goes in any case.
 func (s *Sources) believeNodes(from *objectCache[*routing.Node], there map[string]bool) bool {
 	own := there[s.nodeName]
-	if from == s.nodes || from == s.nextNodes {
-		s.doubted = !own
+	if from == s.caches.nodes || from == s.caches.nextNodes {
+		s.doubt.listed = !own
 	}
 	if !own {
 		slog.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
@@ -70,34 +82,34 @@ func (s *Sources) believeNodes(from *objectCache[*routing.Node], there map[strin
 func (s *Sources) settles(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch _, there := s.self.items[s.nodeName]; {
-	case !s.doubted || !there:
-		s.back = time.Time{}
+	switch _, there := s.caches.self.items[s.nodeName]; {
+	case !s.doubt.listed || !there:
+		s.doubt.back = time.Time{}
 		return false
-	case s.back.IsZero():
-		s.back = now
+	case s.doubt.back.IsZero():
+		s.doubt.back = now
 		time.AfterFunc(s.Timing.Grace, s.changed)
 		return false
 	}
-	return now.Sub(s.back) >= s.Timing.Grace
+	return now.Sub(s.doubt.back) >= s.Timing.Grace
 }
 
 // neighbours returns the other Nodes by name. One that changed among thousands costs
 // what copying pointers costs.
 func (s *Sources) neighbours() []*routing.Node {
 	switch {
-	case s.nodes == nil:
+	case s.caches.nodes == nil:
 		return nil
-	case s.others == nil || len(s.moved) > len(s.others)/8:
-		s.others = slices.SortedFunc(maps.Values(s.nodes.items), plan.CompareNames)
-	case len(s.moved) > 0:
-		s.others = slices.Clone(s.others)
-		for name, n := range s.moved {
-			s.others = put(s.others, name, n)
+	case s.order.others == nil || len(s.order.moved) > len(s.order.others)/8:
+		s.order.others = slices.SortedFunc(maps.Values(s.caches.nodes.items), plan.CompareNames)
+	case len(s.order.moved) > 0:
+		s.order.others = slices.Clone(s.order.others)
+		for name, n := range s.order.moved {
+			s.order.others = put(s.order.others, name, n)
 		}
 	}
-	s.moved = map[string]*routing.Node{}
-	return s.others
+	s.order.moved = map[string]*routing.Node{}
+	return s.order.others
 }
 
 // put has a sorted list hold a Node, or none of that name.
@@ -117,20 +129,20 @@ func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
 
 // forgetOrder says that the Nodes are others than they were.
 func (s *Sources) forgetOrder() {
-	s.others = nil
-	s.moved = map[string]*routing.Node{}
+	s.order.others = nil
+	s.order.moved = map[string]*routing.Node{}
 	s.version.Nodes++
 }
 
-// nodeChanged says that one Node is not as it was. A mirror that others have taken the
+// nodeChanged says that one Node is not as it was. A cache that others have taken the
 // place of may still hear a last word, and one that is yet to take it counts as a whole.
 func (s *Sources) nodeChanged(from *objectCache[*routing.Node], name string, now **routing.Node) {
-	if from != s.nodes {
+	if from != s.caches.nodes {
 		return
 	}
-	s.moved[name] = nil
+	s.order.moved[name] = nil
 	if now != nil {
-		s.moved[name] = *now
+		s.order.moved[name] = *now
 	}
 	s.version.Nodes++
 }
@@ -138,11 +150,11 @@ func (s *Sources) nodeChanged(from *objectCache[*routing.Node], name string, now
 // neighbourhood selects the Nodes that are needed now, whatever mode is to come.
 func (s *Sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
 	st, _ := s.Transition.At(time.Now())
-	return neighbourhood(inv, st.Needed(), s.rack)
+	return neighbourhood(inv, st.Needed(), s.following.rack)
 }
 
 func (s *Sources) nodesAre(labels string) bool {
-	return s.nodes != nil && s.nextNodes == nil && s.labels == labels
+	return s.caches.nodes != nil && s.caches.nextNodes == nil && s.following.nodeLabels == labels
 }
 
 // reduceOther is reduceNode for the Nodes of other machines: their conditions and

@@ -39,45 +39,55 @@ type Sources struct {
 	changed         func()
 	FollowInventory func(ctx context.Context, rack string, set func(source.Followed, error)) error // the accepted inventory
 
-	mu          sync.Mutex // guards the mirrors, and what follows
-	self        *objectCache[plan.Node]
-	services    *objectCache[offers.Service]
-	claims      *objectCache[offers.Claim]
-	endpoints   *objectCache[offers.EndpointSlice]
-	nodes       *objectCache[*routing.Node]
-	inPools     *objectCache[[]netip.Prefix] // what each Node has of pools, of those that bear the label
-	departed    map[netip.Prefix]time.Time   // what Nodes had of pools that bear the label no more, or are gone, and since when
-	forgets     *time.Timer                  // when the next of these is forgotten; nil: none ever was to be
-	syncedSince time.Time                    // since when Nodes are in no doubt; zero: they are
-	taken       []netip.Prefix               // for takenAt; never changed; nil: it is to be made
-	takenAt     uint64                       // a version.taken
-	returned    time.Time                    // since when this machine's Node is back; zero: it was not gone
-	index       *offers.Index
-	secrets     map[string]*objectCache[map[string][]byte]
-	inventory   *inventory.Inventory
-	trial       *source.Trial // whose inventory that is; nil: the accepted one
-	unread      unread
-	accepted    time.Time // the API server said anything about the inventory
-	known       plan.Node // as last seen: its deletion changes nothing that is announced
-	version     plan.Version
-	others      []*routing.Node          // by name, for version.nodes; neither it nor a Node is ever changed
-	moved       map[string]*routing.Node // that others does not know yet; nil: gone
+	mu       sync.Mutex // guards the caches, and what follows
+	caches   caches
+	index    *offers.Index
+	taken    ofPools
+	departed departed
+	returned time.Time // since when this machine's Node is back; zero: it was not gone
+	doubt    doubt
+	accepted accepted
+	unread   unread
+	known    plan.Node // as last seen: its deletion changes nothing that is announced
+	version  plan.Version
+	order    order
 
-	// What is followed at the moment; used by the agent's goroutine alone.
+	// Used by the agent's goroutine alone.
+	Transition plan.ModeTransition
+	Timing     Timing
+	following  following
+	restored   restored
+}
+
+// caches are what is kept of each kind of object. They share the lock of [Sources].
+type caches struct {
+	self      *objectCache[plan.Node]
+	services  *objectCache[offers.Service]
+	claims    *objectCache[offers.Claim]
+	endpoints *objectCache[offers.EndpointSlice]
+	secrets   map[string]*objectCache[map[string][]byte]
+	inPools   *objectCache[[]netip.Prefix] // what each Node has of pools, of those that bear the label
+	nodes     *objectCache[*routing.Node]  // nil: none are followed
+	nextNodes *objectCache[*routing.Node]  // takes the place of nodes once it is filled
+}
+
+// accepted is the inventory that counts.
+type accepted struct {
+	inventory *inventory.Inventory
+	trial     *source.Trial // whose inventory that is; nil: the accepted one
+	lastSeen  time.Time     // the API server said anything about it
+}
+
+// following is what is followed at the moment.
+type following struct {
 	serviceLabels []string // keys; see followServices
 	stopServices  context.CancelFunc
-	Transition    plan.ModeTransition
 	rack          string
-	labels        string
 	stopRack      context.CancelFunc
+	nodes         bool
+	nodeLabels    string
 	stopNodes     context.CancelFunc
 	stopSecret    map[string]context.CancelFunc
-	nextNodes     *objectCache[*routing.Node] // takes the place of nodes once it is filled
-	nodesFollowed bool
-	Timing        Timing
-	restored      restored
-	doubted       bool      // the newest list of Nodes; guarded by mu
-	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
 }
 
 // secretPatience is for how long a plan waits for a Secret. It is told at once, unless
@@ -87,26 +97,26 @@ const secretPatience = 5 * time.Second
 // New returns sources that have asked nobody yet. Changed is called whenever a snapshot may be another one.
 func New(client kubernetes.Interface, namespace, nodeName string, changed func()) *Sources {
 	s := &Sources{
-		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
-		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), moved: map[string]*routing.Node{},
-		departed: map[netip.Prefix]time.Time{},
-		secrets:  map[string]*objectCache[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: accepted{lastSeen: time.Now()},
+		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), order: order{moved: map[string]*routing.Node{}},
+		departed: departed{since: map[netip.Prefix]time.Time{}}, caches: caches{secrets: map[string]*objectCache[map[string][]byte]{}},
+		following: following{stopSecret: map[string]context.CancelFunc{}},
 	}
 	s.FollowInventory = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
 		return source.Follow(ctx, watchdogClient{client, s.seeAccepted}, namespace, rack, nodeName, set)
 	}
-	s.self = newCache("node", &s.mu, plan.NodeOf, changed)
-	s.services = newCache("services", &s.mu, offers.ServiceOf(nil), changed)
-	s.claims = newCache("ipaddresses", &s.mu, s.readClaim, changed)
-	s.endpoints = newCache("endpointslices", &s.mu, offers.EndpointSliceOf(nodeName), changed)
-	s.endpoints.change = s.index.SliceChanged
-	s.claims.change = func(key string, old, now *offers.Claim) {
+	s.caches.self = newCache("node", &s.mu, plan.NodeOf, changed)
+	s.caches.services = newCache("services", &s.mu, offers.ServiceOf(nil), changed)
+	s.caches.claims = newCache("ipaddresses", &s.mu, s.readClaim, changed)
+	s.caches.endpoints = newCache("endpointslices", &s.mu, offers.EndpointSliceOf(nodeName), changed)
+	s.caches.endpoints.change = s.index.SliceChanged
+	s.caches.claims.change = func(key string, old, now *offers.Claim) {
 		s.index.ClaimChanged(key, old, now)
 		s.unread.claim(key, now)
 	}
-	s.inPools = newCache("nodes", &s.mu, reduceTaken, changed)
-	s.inPools.change = s.takenChanged
-	s.self.change = func(_ string, old, now *plan.Node) {
+	s.caches.inPools = newCache("nodes", &s.mu, reduceTaken, changed)
+	s.caches.inPools.change = s.takenChanged
+	s.caches.self.change = func(_ string, old, now *plan.Node) {
 		if now != nil && now.Name == nodeName {
 			s.selfSeen(old, *now)
 			s.known = *now
@@ -119,35 +129,35 @@ func New(client kubernetes.Interface, namespace, nodeName string, changed func()
 // Start follows what every agent needs. The rest depends on what these say.
 func (s *Sources) Start(ctx context.Context) {
 	byName := fields.OneTermEqualSelector("metadata.name", s.nodeName).String()
-	go follow(ctx, s.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
+	go follow(ctx, s.caches.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
 	s.followServices(ctx, s.restored.serviceLabels())
-	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
-	go follow(ctx, s.inPools, s.client.CoreV1().Nodes(), &corev1.Node{}, lb.InPoolLabel, "")
-	go follow(ctx, s.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
+	go follow(ctx, s.caches.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
+	go follow(ctx, s.caches.inPools, s.client.CoreV1().Nodes(), &corev1.Node{}, lb.InPoolLabel, "")
+	go follow(ctx, s.caches.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 
 // Adjust follows what the Node and the inventory, as they are now, make necessary.
 func (s *Sources) Adjust(ctx context.Context) {
 	s.mu.Lock()
-	rack, inv, self := s.known.Rack, s.inventory, s.known
+	rack, inv, self := s.known.Rack, s.accepted.inventory, s.known
 	s.mu.Unlock()
-	if rack != "" && rack != s.rack {
+	if rack != "" && rack != s.following.rack {
 		s.followRack(ctx, rack)
 	}
 	if inv == nil {
 		return
 	}
 	s.Transition.Change(plan.CarriageOf(inv), time.Now())
-	if labels := inv.AdvertiseLabels(); !plan.ContainsAll(s.serviceLabels, labels) {
+	if labels := inv.AdvertiseLabels(); !plan.ContainsAll(s.following.serviceLabels, labels) {
 		s.followServices(ctx, labels)
 	}
 	switch labels, needed := s.neighbourhood(inv); {
-	case needed && (!s.nodesFollowed || labels != s.labels):
+	case needed && (!s.following.nodes || labels != s.following.nodeLabels):
 		s.followNodes(ctx, labels)
-	case !needed && s.nodesFollowed:
-		s.stopNodes()
+	case !needed && s.following.nodes:
+		s.following.stopNodes()
 		s.mu.Lock()
-		s.nodes, s.nextNodes, s.nodesFollowed = nil, nil, false
+		s.caches.nodes, s.caches.nextNodes, s.following.nodes = nil, nil, false
 		s.forgetOrder()
 		s.mu.Unlock()
 	case needed && s.settles(time.Now()):
@@ -167,28 +177,28 @@ func (s *Sources) Step(now time.Time) (st plan.Step, left time.Duration) {
 // followServices follows Services with their labels of these keys, from a list on: what was kept
 // of a Service says nothing of other labels. Until then what was planned holds; see missing.
 func (s *Sources) followServices(ctx context.Context, labels []string) {
-	if s.stopServices != nil {
-		s.stopServices()
+	if s.following.stopServices != nil {
+		s.following.stopServices()
 	}
 	var own context.Context
-	own, s.stopServices = context.WithCancel(ctx)
-	next := newCache(s.services.name, &s.mu, offers.ServiceOf(labels), s.changed)
+	own, s.following.stopServices = context.WithCancel(ctx)
+	next := newCache(s.caches.services.name, &s.mu, offers.ServiceOf(labels), s.changed)
 	s.mu.Lock()
-	next.items, next.lastSeen, next.change = s.services.items, s.services.lastSeen, s.index.ServiceChanged
-	s.services.items, s.services.change = map[string]offers.Service{}, func(string, *offers.Service, *offers.Service) {} // it may hear a last word
-	s.services, s.serviceLabels = next, labels
+	next.items, next.lastSeen, next.change = s.caches.services.items, s.caches.services.lastSeen, s.index.ServiceChanged
+	s.caches.services.items, s.caches.services.change = map[string]offers.Service{}, func(string, *offers.Service, *offers.Service) {} // it may hear a last word
+	s.caches.services, s.following.serviceLabels = next, labels
 	s.mu.Unlock()
 	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
 	go follow(own, next, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
 }
 
 func (s *Sources) followRack(ctx context.Context, rack string) {
-	if s.stopRack != nil {
-		s.stopRack()
+	if s.following.stopRack != nil {
+		s.following.stopRack()
 	}
-	s.rack = rack
+	s.following.rack = rack
 	var own context.Context
-	own, s.stopRack = context.WithCancel(ctx)
+	own, s.following.stopRack = context.WithCancel(ctx)
 	go func() {
 		for own.Err() == nil {
 			err := s.FollowInventory(own, rack, func(f source.Followed, err error) { s.Accept(own, f, err) })
@@ -216,10 +226,10 @@ func (s *Sources) Accept(ctx context.Context, f source.Followed, err error) {
 		s.unread.inventory = err
 		switch {
 		case err == nil:
-			s.inventory, s.trial = f.Inventory, f.Trial
+			s.accepted.inventory, s.accepted.trial = f.Inventory, f.Trial
 			s.tryOut(ctx, f)
-		case s.inventory == nil && s.restored.hasRack(s.known.Rack):
-			s.inventory = s.restored.Inventory
+		case s.accepted.inventory == nil && s.restored.hasRack(s.known.Rack):
+			s.accepted.inventory = s.restored.Inventory
 		}
 	}
 	s.mu.Unlock()
@@ -235,17 +245,17 @@ func (s *Sources) tryOut(ctx context.Context, f source.Followed) {
 		return
 	}
 	if time.Since(f.Trial.Until) > clocksDiffer {
-		s.trial = nil // nobody has taken it away for long
+		s.accepted.trial = nil // nobody has taken it away for long
 		return
 	}
 	left := f.Inventory.Safety.Trial() + s.Timing.Trial // from now, whatever the controller's clock says
-	s.inventory = f.Trial.Inventory
+	s.accepted.inventory = f.Trial.Inventory
 	time.AfterFunc(left, func() {
 		s.mu.Lock()
-		over := ctx.Err() == nil && s.trial == f.Trial
+		over := ctx.Err() == nil && s.accepted.trial == f.Trial
 		if over {
 			slog.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", f.Trial.ID)
-			s.inventory, s.trial = f.Inventory, nil
+			s.accepted.inventory, s.accepted.trial = f.Inventory, nil
 		}
 		s.mu.Unlock()
 		if over {
@@ -257,27 +267,27 @@ func (s *Sources) tryOut(ctx context.Context, f source.Followed) {
 func (s *Sources) followSecrets(ctx context.Context, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, stop := range s.stopSecret {
+	for name, stop := range s.following.stopSecret {
 		if !slices.Contains(names, name) {
 			stop()
-			delete(s.stopSecret, name)
-			delete(s.secrets, name)
+			delete(s.following.stopSecret, name)
+			delete(s.caches.secrets, name)
 			s.version.Secrets++
 		}
 	}
 	for _, name := range names {
-		if s.stopSecret[name] != nil {
+		if s.following.stopSecret[name] != nil {
 			continue
 		}
 		own, stop := context.WithCancel(ctx)
-		s.stopSecret[name], s.secrets[name] = stop, newCache("secrets", &s.mu, reduceSecret, s.changed)
+		s.following.stopSecret[name], s.caches.secrets[name] = stop, newCache("secrets", &s.mu, reduceSecret, s.changed)
 		time.AfterFunc(s.Timing.Secret, s.changed)
-		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.Secrets++ }
-		s.secrets[name].believe = func(map[string]bool) bool {
-			s.version.Secrets++ // what is remembered counts no more
+		s.caches.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.Secrets++ }
+		s.caches.secrets[name].believe = func(map[string]bool) bool {
+			s.version.Secrets++ // what was restored counts no more
 			return true
 		}
-		go follow(own, s.secrets[name], s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
+		go follow(own, s.caches.secrets[name], s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
 			fields.OneTermEqualSelector("metadata.name", name).String())
 	}
 }
@@ -286,29 +296,29 @@ func (s *Sources) followSecrets(ctx context.Context, names []string) {
 func (s *Sources) Snapshot() (in plan.Inputs, missing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nextNodes != nil && s.nextNodes.synced {
-		s.nodes, s.nextNodes = s.nextNodes, nil
+	if s.caches.nextNodes != nil && s.caches.nextNodes.synced {
+		s.caches.nodes, s.caches.nextNodes = s.caches.nextNodes, nil
 		s.forgetOrder()
 	}
 	if missing := s.missing(); missing != "" {
 		return plan.Inputs{}, missing
 	}
-	if s.version.Inventory != s.inventory {
-		s.index.FollowLinks(plan.SubnetsOf(s.inventory.Links()))
+	if s.version.Inventory != s.accepted.inventory {
+		s.index.FollowLinks(plan.SubnetsOf(s.accepted.inventory.Links()))
 	}
-	s.version.Inventory = s.inventory
+	s.version.Inventory = s.accepted.inventory
 	offers := s.index.All()
 	s.version.Offers = s.index.Changes()
 	taken := s.takenNow(time.Now()) // it may be another version
 	in = plan.Inputs{
-		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), Taken: taken, Version: s.version, Trial: s.trial,
+		Inventory: s.accepted.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), Taken: taken, Version: s.version, Trial: s.accepted.trial,
 	}
 	return in, ""
 }
 
 // missing names what the API server has not told yet.
 func (s *Sources) missing() string {
-	if s.inventory == nil {
+	if s.accepted.inventory == nil {
 		if s.known.Name == "" {
 			return "this machine's Node"
 		}
@@ -320,18 +330,18 @@ func (s *Sources) missing() string {
 		}
 		return "the accepted inventory"
 	}
-	if labels, needed := s.neighbourhood(s.inventory); needed && !s.nodesAre(labels) {
+	if labels, needed := s.neighbourhood(s.accepted.inventory); needed && !s.nodesAre(labels) {
 		return "the nodes" // of another mode or rack; a plan with the old ones would cut the new ones off
 	}
 	for _, x := range []struct {
 		what   string
 		synced bool
-	}{{"the Services", s.services.synced}, {"the IPAddresses", s.claims.synced}, {"the EndpointSlices", s.endpoints.synced}, {"the Nodes in pools", s.inPools.synced}} {
+	}{{"the Services", s.caches.services.synced}, {"the IPAddresses", s.caches.claims.synced}, {"the EndpointSlices", s.caches.endpoints.synced}, {"the Nodes in pools", s.caches.inPools.synced}} {
 		if !x.synced {
 			return x.what
 		}
 	}
-	for name, m := range s.secrets {
+	for name, m := range s.caches.secrets {
 		if !m.synced && time.Since(m.lastSeen) < s.Timing.Secret {
 			return "Secret " + name
 		}
@@ -343,11 +353,11 @@ func (s *Sources) missing() string {
 func (s *Sources) passwords() map[inventory.SecretKey]bgp.Password {
 	out := map[inventory.SecretKey]bgp.Password{}
 	for key, password := range s.restored.Passwords {
-		if m := s.secrets[key.Secret]; m != nil && !m.synced {
+		if m := s.caches.secrets[key.Secret]; m != nil && !m.synced {
 			out[key] = password
 		}
 	}
-	for name, m := range s.secrets {
+	for name, m := range s.caches.secrets {
 		for key, value := range m.items[s.namespace+"/"+name] {
 			out[inventory.SecretKey{Secret: name, Key: key}] = bgp.Password(inventory.PasswordIn(string(value)))
 		}
@@ -358,24 +368,24 @@ func (s *Sources) passwords() map[inventory.SecretKey]bgp.Password {
 func (s *Sources) seeAccepted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepted = time.Now()
+	s.accepted.lastSeen = time.Now()
 }
 
-// LastSeen is the age of the newest word about each kind of object, or for how long it is
+// LastSeen is the age of the latest word about each kind of object, or for how long it is
 // followed in vain. Of the Secrets it is that of the one that was silent the longest, and of the other Nodes that of those in pools or of
 // those around this one.
 func (s *Sources) LastSeen() map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]time.Duration{
-		s.self.name: time.Since(s.self.lastSeen), s.services.name: time.Since(s.services.lastSeen),
-		s.claims.name: time.Since(s.claims.lastSeen), s.endpoints.name: time.Since(s.endpoints.lastSeen),
-		s.inPools.name: time.Since(s.inPools.lastSeen), "configmaps": time.Since(s.accepted),
+		s.caches.self.name: time.Since(s.caches.self.lastSeen), s.caches.services.name: time.Since(s.caches.services.lastSeen),
+		s.caches.claims.name: time.Since(s.caches.claims.lastSeen), s.caches.endpoints.name: time.Since(s.caches.endpoints.lastSeen),
+		s.caches.inPools.name: time.Since(s.caches.inPools.lastSeen), "configmaps": time.Since(s.accepted.lastSeen),
 	}
-	if s.nodes != nil {
-		out[s.nodes.name] = max(out[s.nodes.name], time.Since(s.nodes.lastSeen))
+	if s.caches.nodes != nil {
+		out[s.caches.nodes.name] = max(out[s.caches.nodes.name], time.Since(s.caches.nodes.lastSeen))
 	}
-	for _, m := range s.secrets {
+	for _, m := range s.caches.secrets {
 		out[m.name] = max(out[m.name], time.Since(m.lastSeen))
 	}
 	return out
@@ -385,7 +395,7 @@ func (s *Sources) LastSeen() map[string]time.Duration {
 func (s *Sources) Self() (plan.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok := s.self.items[s.nodeName]
+	n, ok := s.caches.self.items[s.nodeName]
 	return n, ok
 }
 
@@ -393,14 +403,14 @@ func (s *Sources) Self() (plan.Node, bool) {
 func (s *Sources) SelfLastSeen() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.self.lastSeen)
+	return time.Since(s.caches.self.lastSeen)
 }
 
 // OwnerOf is the Node that the claim of a VIP says answers for it; empty: none.
 func (s *Sources) OwnerOf(vip netip.Addr) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.claims.items[vip.String()].Owner
+	return s.caches.claims.items[vip.String()].Owner
 }
 
 // secretsOf are the names of the Secrets that the machine's sessions take passwords

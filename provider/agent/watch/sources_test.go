@@ -99,7 +99,7 @@ func are(want ...string) func(plan.Inputs) bool {
 // lists has the mirror of Nodes that is in force hear the answer to a list.
 func (s *Sources) lists(t *testing.T, nodes ...any) {
 	t.Helper()
-	if err := s.nodes.Replace(nodes, "1"); err != nil {
+	if err := s.caches.nodes.Replace(nodes, "1"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -172,9 +172,9 @@ func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
 	slices.Sort(all)
 	s, _ := followed(t, inventory.ModeDirect, nodes...)
 	until(t, s, "all Nodes are known", are(all...))
-	old := s.nodes
-	s.followNodes(t.Context(), s.labels)
-	before := until(t, s, "another mirror is in force", func(plan.Inputs) bool { return s.nodes != old })
+	old := s.caches.nodes
+	s.followNodes(t.Context(), s.following.nodeLabels)
+	before := until(t, s, "another mirror is in force", func(plan.Inputs) bool { return s.caches.nodes != old })
 	if err := old.Add(agenttest.RackNode("w30", "10.244.30.0/24", 30)); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := New(fake.NewClientset(), "kube-system", "w1", func() {})
-		s.secrets["bgp"] = m
+		s.caches.secrets["bgp"] = m
 		if got := s.passwords()[key]; got != want {
 			t.Errorf("%q: the password has %d bytes, not %d", value, len(got), len(want))
 		}
@@ -303,7 +303,7 @@ func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 	inForce := func(s *Sources) *inventory.Inventory {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.inventory
+		return s.accepted.inventory
 	}
 	s := New(fake.NewClientset(), "kube-system", "w1", func() {})
 	accepted.Safety.SessionTrial, s.Timing.Trial = inventory.Some(100*time.Millisecond), 100*time.Millisecond
@@ -320,12 +320,12 @@ func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 	over := trial
 	over.Until = time.Now().Add(-time.Hour)
 	s.Accept(t.Context(), source.Followed{Inventory: accepted, Trial: &over}, nil)
-	if inForce(s) != accepted || s.trial != nil {
+	if inForce(s) != accepted || s.accepted.trial != nil {
 		t.Error("what was over when it was read counts")
 	}
 	s.Accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
 	s.Accept(t.Context(), source.Followed{Inventory: accepted}, nil)
-	if inForce(s) != accepted || s.trial != nil {
+	if inForce(s) != accepted || s.accepted.trial != nil {
 		t.Error("what the controller ended counts")
 	}
 }

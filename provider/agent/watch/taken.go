@@ -10,6 +10,19 @@ import (
 	"plinth.dev/plinth/provider/taken"
 )
 
+// ofPools is what Nodes have of pools, as of a version.
+type ofPools struct {
+	list []netip.Prefix // never changed; nil: it is to be made
+	at   uint64         // a [plan.Version.Taken]
+}
+
+// departed is what Nodes had of pools that bear the label no more, or are gone.
+type departed struct {
+	since       map[netip.Prefix]time.Time
+	forgets     *time.Timer // when the next of these is forgotten; nil: none ever was to be
+	syncedSince time.Time   // since when Nodes are in no doubt; zero: they are
+}
+
 // takenChanged says that what one Node has of pools is not what it was. What it had counts for a while.
 func (s *Sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 	s.version.Taken++
@@ -22,7 +35,7 @@ func (s *Sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 func (s *Sources) depart(had []netip.Prefix) {
 	now := time.Now()
 	for _, p := range had {
-		s.departed[p] = now
+		s.departed.since[p] = now
 	}
 }
 
@@ -30,27 +43,27 @@ func (s *Sources) depart(had []netip.Prefix) {
 // again what lost its label to a restored backup, and a Node that was deleted and made again by its kubelet.
 func (s *Sources) forget(now time.Time) {
 	if !s.isSynced(now) {
-		s.syncedSince = time.Time{}
+		s.departed.syncedSince = time.Time{}
 		return
 	}
-	if s.syncedSince.IsZero() {
-		s.syncedSince = now
+	if s.departed.syncedSince.IsZero() {
+		s.departed.syncedSince = now
 	}
 	var next time.Duration
-	for p, at := range s.departed {
-		switch left := s.Timing.Grace - now.Sub(later(at, s.syncedSince)); {
+	for p, at := range s.departed.since {
+		switch left := s.Timing.Grace - now.Sub(later(at, s.departed.syncedSince)); {
 		case left <= 0:
-			delete(s.departed, p)
+			delete(s.departed.since, p)
 			s.version.Taken++
 		case next == 0 || left < next:
 			next = left
 		}
 	}
-	if s.forgets != nil {
-		s.forgets.Stop()
+	if s.departed.forgets != nil {
+		s.departed.forgets.Stop()
 	}
 	if next > 0 {
-		s.forgets = time.AfterFunc(next, s.changed)
+		s.departed.forgets = time.AfterFunc(next, s.changed)
 	}
 }
 
@@ -65,16 +78,16 @@ func later(a, b time.Time) time.Time {
 // takenNow is what Nodes have of pools: those that bear the label, and for a while those that bore it. It is asked with the lock held.
 func (s *Sources) takenNow(now time.Time) []netip.Prefix {
 	s.forget(now)
-	if s.taken != nil && s.takenAt == s.version.Taken {
-		return s.taken
+	if s.taken.list != nil && s.taken.at == s.version.Taken {
+		return s.taken.list
 	}
-	all := slices.AppendSeq([]netip.Prefix{}, maps.Keys(s.departed))
-	for _, has := range s.inPools.items {
+	all := slices.AppendSeq([]netip.Prefix{}, maps.Keys(s.departed.since))
+	for _, has := range s.caches.inPools.items {
 		all = append(all, has...)
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
-	s.taken, s.takenAt = slices.Compact(all), s.version.Taken
-	return s.taken
+	s.taken.list, s.taken.at = slices.Compact(all), s.version.Taken
+	return s.taken.list
 }
 
 // selfSeen notes when this machine's Node is back after it was gone, or is another one: the API server has lost its store, or has an old
@@ -96,8 +109,8 @@ func (s *Sources) IsSynced(now time.Time) bool {
 
 // isSynced is isSure with the lock held.
 func (s *Sources) isSynced(now time.Time) bool {
-	_, there := s.self.items[s.nodeName]
-	return there && s.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.Timing.Grace)
+	_, there := s.caches.self.items[s.nodeName]
+	return there && s.caches.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.Timing.Grace)
 }
 
 // takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.

@@ -82,7 +82,7 @@ func bears(s *Sources, n int) func(plan.Inputs) bool {
 	return func(plan.Inputs) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(s.inPools.items) == n
+		return len(s.caches.inPools.items) == n
 	}
 }
 
@@ -205,7 +205,7 @@ func TestNothingIsForgottenWhileTheInventoryCannotBeRead(t *testing.T) {
 func TestAPassIsMadeOnceWhatANodeHadIsForgotten(t *testing.T) {
 	woken := make(chan struct{}, 1)
 	s := New(fake.NewClientset(), "kube-system", "w1", func() { woken <- struct{}{} })
-	s.self.items["w1"], s.inPools.synced, s.Timing.Grace = plan.Node{}, true, 20*time.Millisecond
+	s.caches.self.items["w1"], s.caches.inPools.synced, s.Timing.Grace = plan.Node{}, true, 20*time.Millisecond
 	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28"), netip.MustParsePrefix("203.0.113.32/28")})
 	if in := takenIn(s, 0); !takes("203.0.113.16/28", "203.0.113.32/28")(in) {
 		t.Errorf("at once there is left %v", in.Taken)

@@ -58,7 +58,7 @@ func (s *Sources) readClaim(obj any) offers.Claim {
 	if err == nil {
 		return offers.ClaimOf(obj)
 	}
-	c, known := s.claims.items[ip.Name]
+	c, known := s.caches.claims.items[ip.Name]
 	if !known {
 		c = s.restored.claims[ip.Name]
 	}
@@ -97,7 +97,7 @@ func restoredOf(in plan.Inputs) restored {
 	return r
 }
 
-// serviceLabels are the keys of the labels of Services that the inventory needs, if one is remembered.
+// serviceLabels are the keys of the labels of Services that the inventory needs, if one was restored.
 func (r restored) serviceLabels() []string {
 	if r.Inventory == nil {
 		return nil
@@ -105,7 +105,7 @@ func (r restored) serviceLabels() []string {
 	return r.Inventory.AdvertiseLabels()
 }
 
-// hasRack reports whether an inventory is remembered that has the rack.
+// hasRack reports whether an inventory was restored that has the rack.
 func (r restored) hasRack(name string) bool {
 	if r.Inventory == nil {
 		return false

@@ -51,8 +51,8 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 			s.restored = restoredOf(plan.Inputs{Inventory: agenttest.Reparsed(t, inv)})
 		}
 		s.Accept(t.Context(), source.Followed{}, agenttest.Newer())
-		if (s.inventory != nil) != want {
-			t.Errorf("the process before was of rack %q: in force is %v", rack, s.inventory)
+		if (s.accepted.inventory != nil) != want {
+			t.Errorf("the process before was of rack %q: in force is %v", rack, s.accepted.inventory)
 		}
 		if missing := s.missing(); !want && !strings.Contains(missing, "configmap plinth-accepted is of format "+strconv.Quote(agenttest.NewerFormat)) {
 			t.Errorf("it waits for %q", missing)
@@ -68,7 +68,7 @@ func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 	add := func(objects ...*networkingv1.IPAddress) {
 		t.Helper()
 		for _, o := range objects {
-			if err := s.claims.Add(o); err != nil {
+			if err := s.caches.claims.Add(o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -91,10 +91,10 @@ func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 		t.Errorf("it says %+v", u)
 	}
 	add(agenttest.ClaimObject("192.0.2.1", "b", "1"))
-	if err := s.claims.Delete(agenttest.ClaimObject("192.0.2.2", "a", "2")); err != nil {
+	if err := s.caches.claims.Delete(agenttest.ClaimObject("192.0.2.2", "a", "2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.claims.Delete(agenttest.ClaimObject("192.0.2.3", "a", "2")); err != nil {
+	if err := s.caches.claims.Delete(agenttest.ClaimObject("192.0.2.3", "a", "2")); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"b 192.0.2.1"}, holds()); d != "" {

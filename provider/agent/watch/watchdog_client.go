@@ -11,7 +11,7 @@ import (
 )
 
 // watchdogClient is a client that tells whenever the API server says anything about
-// ConfigMaps: those of the accepted inventory are not kept in a [mirror].
+// ConfigMaps: those of the accepted inventory are not kept in an [objectCache].
 type watchdogClient struct {
 	kubernetes.Interface
 	seen func()
