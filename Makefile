@@ -202,7 +202,7 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,planners)
 	@go test -count=1 -run '^$$' -bench . ./inventory/document ./lb/ipam ./lb/advertise ./routing ./provider/...
 	$(call step,kernel)
-	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent ./lb/onlink
+	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent ./provider/agent/proxy ./lb/onlink
 	$(call step,sessions)
 	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./lb/bgp
 	$(call step,machines of a subnet that watch each other)

@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"provider/agent/agenttest":     5,
 	"provider/agent/disk":          5,
 	"provider/agent/link":          5,
+	"provider/agent/proxy":         5,
 	"provider/agent/watch":         5,
 	"provider/agent/plan":          4,
 	"provider/agent/offers":        4,

@@ -21,6 +21,7 @@ import (
 	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/proxy"
 	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -80,8 +81,8 @@ type Agent struct {
 	links   *link.Links // nil: none is answered on
 	owners  *link.Owners
 	sources *watch.Sources
-	proxy   *proxy
-	gate    gate // used by the goroutine of Run alone
+	health  *proxy.Health
+	gate    *proxy.Gate // used by the goroutine of Run alone
 	writer  *writer
 	metrics *metrics
 	dirty   chan struct{}
@@ -132,13 +133,14 @@ type Agent struct {
 func New(o Options) *Agent {
 	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: disk.NewSaver(), bootGrace: bootGrace, silence: heardLately, drain: plan.Drain{Time: o.DrainTime}, witnesses: link.NewWitnesses(kernel.GatewaysOn)}
 	a.sources = watch.New(o.Client, o.Namespace, o.NodeName, a.touch)
-	a.proxy = newProxy(o.ProxyURL, a.touch)
+	a.health = proxy.NewHealth(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
 		a.links = link.New(o.Wire, o.Mesh, a.touch)
 	}
 	a.owners = link.NewOwners(o.Client, o.NodeName)
+	a.gate = new(proxy.Gate)
 	if o.ProxyURL != "" {
-		a.gate = newGate(&kubeproxy.Prober{}, a.touch)
+		a.gate = proxy.NewGate(&kubeproxy.Prober{}, a.touch)
 	}
 	a.writer = newWriter(o.Client, o.NodeName, a.sources.Self)
 	a.writer.stuck = func() bool { return a.status.Load().isStuck() }
@@ -179,10 +181,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	a.sources.Start(work)
-	go a.proxy.run(work)
-	if a.gate.asker != nil {
-		go a.gate.asker.run(work)
-	}
+	go a.health.Run(work)
+	go a.gate.Run(work)
 	go a.writer.run(work)
 	a.saver.Start(work)
 	if a.links != nil {
@@ -213,8 +213,8 @@ func (a *Agent) restore() {
 		slog.Info("the state on disk is too old to go by")
 	default:
 		a.restored = &in
-		if before.Follows && a.gate.rules != nil {
-			a.gate.rules.Adopt(in.Offers)
+		if before.Follows {
+			a.gate.Adopt(in.Offers)
 		}
 		a.sources.Restore(in)
 		a.answers.resume(in.Answered)
@@ -237,10 +237,10 @@ func (a *Agent) follow(before disk.PreviousRun) {
 		}
 	}
 	if first := !before.Follows && !kubeproxy.Replaced(); first || before.Booted {
-		a.proxy.comesUp = time.Now().Add(a.bootGrace) // both begin together on a machine that joins
+		a.health.GiveTime(time.Now().Add(a.bootGrace)) // both begin together on a machine that joins
 	}
 	if before.Booted {
-		a.comesUp = a.proxy.comesUp
+		a.comesUp = time.Now().Add(a.bootGrace)
 		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.bootGrace)
 	}
 }

@@ -40,7 +40,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	}
 	a.answer(missing, time.Now())
 	a.admit(time.Now())
-	if _, asked := a.proxy.state(); !asked {
+	if _, asked := a.health.State(); !asked {
 		return inventory.Machine{}, a.wait("kube-proxy's health")
 	}
 	m, err := a.inputs.Machine()

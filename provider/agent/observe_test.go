@@ -19,6 +19,7 @@ import (
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/proxy"
 	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/wait"
 )
@@ -65,7 +66,7 @@ func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *agenttest.LAN) 
 		return ctx.Err()
 	}
 	a.sources.Start(t.Context())
-	a.hears(serves)
+	a.hears(proxy.Serves)
 	return a, f
 }
 

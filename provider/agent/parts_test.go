@@ -32,67 +32,6 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-func TestProxyCountsAsUnhealthyAfterAFewWords(t *testing.T) {
-	p := newProxy("", nil)
-	if healthy, asked := p.state(); !healthy || asked {
-		t.Error("before it was asked")
-	}
-	for i, s := range []struct {
-		says             answer
-		changed, healthy bool
-	}{
-		{serves, true, true},
-		{unhealthy, false, true}, {unhealthy, false, true}, {silent, false, true},
-		{unhealthy, false, true}, {unhealthy, false, true}, {unhealthy, true, false}, {unhealthy, false, false},
-		{serves, true, true}, {silent, false, true},
-	} {
-		changed := p.hear(s.says, time.Now())
-		if healthy, _ := p.state(); changed != s.changed || healthy != s.healthy {
-			t.Errorf("answer %d: changed %v, healthy %v", i, changed, healthy)
-		}
-	}
-}
-
-func TestProxyOfAMachineThatHasJustBootedIsGivenTime(t *testing.T) {
-	boot := time.Now()
-	type heard struct {
-		after            time.Duration
-		says             answer
-		changed, healthy bool
-	}
-	tests := []struct {
-		name string
-		all  []heard
-	}{
-		{"it comes up", []heard{{0, silent, true, false}, {2 * time.Second, silent, false, false}, {4 * time.Second, serves, true, true}}},
-		{"it comes up in steps", []heard{
-			{0, silent, true, false}, {2 * time.Second, unhealthy, false, false}, {4 * time.Second, silent, false, false}, {6 * time.Second, serves, true, true},
-		}},
-		{"it is there, and restarts", []heard{{0, serves, true, true}, {2 * time.Second, silent, false, true}}},
-		{"there is none", []heard{{0, silent, true, false}, {28 * time.Second, silent, false, false}, {31 * time.Second, silent, true, true}}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := newProxy("", nil)
-			p.comesUp = boot.Add(30 * time.Second)
-			for _, h := range tt.all {
-				changed := p.hear(h.says, boot.Add(h.after))
-				if healthy, _ := p.state(); changed != h.changed || healthy != h.healthy {
-					t.Errorf("after %v: changed %v, healthy %v", h.after, changed, healthy)
-				}
-			}
-		})
-	}
-}
-
-func TestProxyThatCannotBeAskedIsSilentAndNoneServes(t *testing.T) {
-	for url, want := range map[string]answer{"http://127.0.0.1:1/healthz": silent, "": serves} {
-		if got := newProxy(url, nil).ask(t.Context()); got != want {
-			t.Errorf("%q: got %d, want %d", url, got, want)
-		}
-	}
-}
-
 func TestTheConditionsReasonTellsRoutersFromRoutes(t *testing.T) {
 	tests := []struct {
 		name string

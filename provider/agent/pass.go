@@ -23,11 +23,11 @@ func (a *Agent) pass(ctx context.Context) {
 		return
 	}
 	a.enter(a.drain.At(started, m.State == inventory.StateMaintenance, !a.planned))
-	healthy, _ := a.proxy.state()
+	healthy, _ := a.health.State()
 	st := a.stage(started)
 	a.decide(m, healthy, st)
 	a.observePlan(started)
-	if !a.planned && a.gate.awaitFirst(ctx) { // routers take what is missing from the first words for gone
+	if !a.planned && a.gate.AwaitFirst(ctx) { // routers take what is missing from the first words for gone
 		a.admit(time.Now())
 		a.decide(m, healthy, st)
 		a.observePlan(time.Now())
@@ -80,8 +80,8 @@ func (a *Agent) decide(m inventory.Machine, healthy bool, st plan.Step) {
 
 // observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
 func (a *Agent) observePlan(now time.Time) {
-	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.proxy.isKubeProxy()}
-	a.schedule.wakeIn(a.gate.observe(a.last, with, now))
+	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.health.IsKubeProxy()}
+	a.schedule.wakeIn(a.gate.Observe(a.last, with, now))
 }
 
 // syncSpeaker gives the Speaker what is planned. A plan that it took without an error is

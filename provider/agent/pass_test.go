@@ -15,9 +15,17 @@ import (
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/disk"
+	"plinth.dev/plinth/provider/agent/proxy"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
+	"plinth.dev/plinth/wait"
 )
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	wait.True(t, 10*time.Second, time.Millisecond, what, func() (bool, string) { return ok(), "it is not so" })
+}
 
 func key(name string) lb.ServiceKey { return lb.ServiceKey{Namespace: "prod", Name: name} }
 
@@ -71,7 +79,7 @@ func agentIn(t *testing.T, w *world) *Agent {
 }
 
 // hears has the agent hear of kube-proxy's health.
-func (a *Agent) hears(word answer) { a.proxy.hear(word, time.Now()) }
+func (a *Agent) hears(word proxy.Answer) { a.health.Observe(word, time.Now()) }
 
 // prefixes are those of all sessions that were announced the nth time.
 func (w *world) prefixes(n int) (all []netip.Prefix) {
@@ -94,7 +102,7 @@ func TestAPassAnnouncesAndRoutesWhatIsPlanned(t *testing.T) {
 	if a.pass(t.Context()); len(w.calls) > 0 || a.waiting != "kube-proxy's health" {
 		t.Fatalf("before kube-proxy was asked it did %v and waits for %q", w.calls, a.waiting)
 	}
-	a.hears(serves)
+	a.hears(proxy.Serves)
 	a.pass(t.Context())
 	if got := fmt.Sprint(w.since()); got != "[route tunnel false announce]" || !a.planned {
 		t.Fatalf("it did %v", got)
@@ -110,7 +118,7 @@ func TestAPassAnnouncesAndRoutesWhatIsPlanned(t *testing.T) {
 func TestAPlanThatWasAnnouncedIsNotAnnouncedAgainUntilItFails(t *testing.T) {
 	w := &world{speaks: errors.New("no session")}
 	a := agentIn(t, w)
-	a.hears(serves)
+	a.hears(proxy.Serves)
 	for _, want := range []string{"announce", "announce", ""} {
 		a.pass(t.Context())
 		calls := w.since()
@@ -129,7 +137,7 @@ func TestAPlanThatWasAnnouncedIsNotAnnouncedAgainUntilItFails(t *testing.T) {
 func TestAKernelThatRefusesRoutesKeepsNoRouterWaiting(t *testing.T) {
 	w := &world{refuses: errors.New("no buffer space")}
 	a := agentIn(t, w)
-	a.hears(serves)
+	a.hears(proxy.Serves)
 	a.pass(t.Context())
 	if len(w.said) != 1 || a.lastFailure != "no buffer space" || a.schedule.retry != retryFirst {
 		t.Errorf("announced %d times; failed with %q, again after %v", len(w.said), a.lastFailure, a.schedule.retry)
@@ -139,10 +147,10 @@ func TestAKernelThatRefusesRoutesKeepsNoRouterWaiting(t *testing.T) {
 func TestAnUnhealthyProxyWithdrawsOnTheNextPass(t *testing.T) {
 	w := &world{}
 	a := agentIn(t, w)
-	a.hears(serves)
+	a.hears(proxy.Serves)
 	a.pass(t.Context())
-	for range proxyPatience {
-		a.hears(unhealthy)
+	for range proxy.UnhealthyAfter {
+		a.hears(proxy.Unhealthy)
 	}
 	a.pass(t.Context())
 	if len(w.said) != 2 || len(w.prefixes(1)) > 0 {
@@ -173,7 +181,7 @@ func TestARouterThatIsLostIsPlannedForAtOnce(t *testing.T) {
 		{Key: bgp.Key{Router: "b", Addr: vip("192.168.1.2")}, Since: now.Add(-time.Hour), Up: true},
 	}}
 	a := agentIn(t, w)
-	a.hears(serves)
+	a.hears(proxy.Serves)
 	a.pass(t.Context())
 	if !a.down[vip("192.168.1.1")] || a.down[vip("192.168.1.2")] || !a.downChanged || len(a.dirty) == 0 {
 		t.Errorf("lost are %v, and another pass is due: %v", a.down, len(a.dirty) > 0)

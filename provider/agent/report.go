@@ -51,7 +51,7 @@ func (a *Agent) report(ctx context.Context) {
 func (a *Agent) tell() {
 	a.tellUnread()
 	s := a.tally().statement().outdated(a.unread)
-	s.report.Passwords, s.report.RulesLost = a.rotation.refused(), a.gate.rulesLost()
+	s.report.Passwords, s.report.RulesLost = a.rotation.refused(), a.gate.RulesLost()
 	if a.inputs.Trial != nil && a.tried.said.ID == a.inputs.Trial.ID {
 		s.report.Trial = a.tried.said
 	}
@@ -116,10 +116,11 @@ func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
 		Unread: a.unread.Sentences(), Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().counts().Numbers(), At: time.Now().UTC(),
-		passed: time.Now(), settings: a.settings, plan: a.last, offers: a.inputs.Passed, overdue: a.gate.overdue, lost: a.gate.lost, reached: a.reached,
+		passed: time.Now(), settings: a.settings, plan: a.last, offers: a.inputs.Passed, reached: a.reached,
 	}
+	s.overdue, s.lost = a.gate.WithoutRules()
 	s.Links, s.onLinks = a.links.Status(), a.links.Refusals()
-	s.ProxyHealthy, _ = a.proxy.state()
+	s.ProxyHealthy, _ = a.health.State()
 	if a.inputs.Inventory != nil {
 		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
 		if m, err := a.inputs.Machine(); err == nil {

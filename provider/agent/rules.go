@@ -16,7 +16,7 @@ func (a *Agent) admit(now time.Time) {
 			slog.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
 		}
 	}
-	for _, p := range a.gate.apply(&a.inputs, now) {
+	for _, p := range a.gate.Apply(&a.inputs, now) {
 		switch {
 		case p.Evidence == advertise.Gone:
 			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", p)

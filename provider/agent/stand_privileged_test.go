@@ -29,8 +29,8 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
-	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/proxy"
 	"plinth.dev/plinth/routing/kernel"
 	"plinth.dev/plinth/wait"
 )
@@ -205,7 +205,7 @@ type running struct {
 var patience = time.Hour
 
 // bound is how long agents of these tests wait for kube-proxy's rules.
-var bound = rulesBound
+var bound = proxy.RulesBound
 
 // start starts an agent on the machine; the inventory is told directly.
 func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, proxyURL string, change func(*Options)) running {
@@ -219,9 +219,7 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 	}
 	a := New(o)
 	a.bootGrace = patience
-	if a.gate.rules != nil {
-		a.gate.rules = advertise.NewGate(bound)
-	}
+	a.gate.Within(bound)
 	a.sources.Transition.Pause, a.sources.Timing.Secret = 100*time.Millisecond, 300*time.Millisecond
 	a.sources.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		if inv != nil {

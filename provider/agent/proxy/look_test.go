@@ -1,4 +1,4 @@
-package agent
+package proxy
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package agent
+package proxy
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/provider/agent/latest"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/sorted"
 )
 
 const (
-	// rulesBound is how long a VIP waits for kube-proxy's rules at most. kube-proxy tries a
+	// RulesBound is how long a VIP waits for kube-proxy's rules at most. kube-proxy tries a
 	// sync that failed again after 30 seconds (its --iptables-sync-period and siblings), and
 	// then takes seconds on a large cluster.
-	rulesBound = 45 * time.Second
+	RulesBound = 45 * time.Second
 	// askEvery is how often kube-proxy's rules are looked for while a VIP waits for them: what
 	// waiting costs at most, at the median half of it.
 	askEvery = 10 * time.Millisecond
@@ -33,15 +34,15 @@ const (
 	askFirstWithin = time.Second
 )
 
-// prober says what kube-proxy has rules for: [kubeproxy.Prober].
-type prober interface {
+// Prober says what kube-proxy has rules for: [kubeproxy.Prober].
+type Prober interface {
 	Ask(context.Context, kubeproxy.Round, []advertise.Question) []advertise.Answer
 	Connects(kubeproxy.Round) bool
 }
 
 // asker asks in a goroutine of its own, for as long as there are questions.
 type asker struct {
-	prober  prober
+	prober  Prober
 	changed func()
 	rounds  latest.Value[round]
 	ended   chan struct{} // has one when a round has ended
@@ -59,7 +60,7 @@ type round struct {
 	passing   []advertise.Question // whose rules are looked for again
 }
 
-func newAsker(p prober, changed func()) *asker {
+func newAsker(p Prober, changed func()) *asker {
 	return &asker{prober: p, changed: changed, rounds: latest.New[round](), ended: make(chan struct{}, 1)}
 }
 
@@ -145,9 +146,9 @@ func (a *asker) take() (answers []advertise.Answer, there, gone []advertise.Ques
 	return answers, there, gone
 }
 
-// gate holds VIPs back until kube-proxy on this machine has the rules for them. Its methods
+// Gate holds VIPs back until kube-proxy on this machine has the rules for them. Its methods
 // are for the agent's goroutine alone. Its zero value lets everything through.
-type gate struct {
+type Gate struct {
 	rules   *advertise.Gate
 	asker   *asker
 	last    round
@@ -159,12 +160,37 @@ type gate struct {
 	lost    int                  // VIPs of Services whose rules are gone
 }
 
-func newGate(p prober, changed func()) gate {
-	return gate{rules: advertise.NewGate(rulesBound), asker: newAsker(p, changed)}
+// NewGate returns a gate that has passed nothing. Changed is called when there is something to apply.
+func NewGate(p Prober, changed func()) *Gate {
+	return &Gate{rules: advertise.NewGate(RulesBound), asker: newAsker(p, changed)}
 }
 
-// apply has the inputs say what may be announced now.
-func (g *gate) apply(in *plan.Inputs, now time.Time) []advertise.Passage {
+// Within bounds how long a VIP waits for rules; [rulesBound] where nobody says so.
+func (g *Gate) Within(bound time.Duration) {
+	if g.rules != nil {
+		g.rules = advertise.NewGate(bound)
+	}
+}
+
+// Adopt takes up which VIPs the process before this one announced.
+func (g *Gate) Adopt(all sorted.List[advertise.Offer]) {
+	if g.rules != nil {
+		g.rules.Adopt(all)
+	}
+}
+
+// Run looks for rules until the context ends.
+func (g *Gate) Run(ctx context.Context) {
+	if g.asker != nil {
+		g.asker.run(ctx)
+	}
+}
+
+// WithoutRules are the VIPs that are announced without rules, and how many Services' rules are gone.
+func (g *Gate) WithoutRules() (overdue []advertise.Question, lost int) { return g.overdue, g.lost }
+
+// Apply has the inputs say what may be announced now.
+func (g *Gate) Apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 	if g.rules == nil {
 		in.Passed = in.Offers
 		return nil
@@ -177,9 +203,9 @@ func (g *gate) apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 	return ended
 }
 
-// observe has asked what a plan holds back, and looked for what passes, and returns when it is to be called again;
+// Observe has asked what a plan holds back, and looked for what passes, and returns when it is to be called again;
 // 0: nothing is pending. In a burst of plans that is put together once for each round.
-func (g *gate) observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Duration {
+func (g *Gate) Observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Duration {
 	if g.rules == nil {
 		return 0
 	}
@@ -214,7 +240,7 @@ func (g *gate) observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Du
 }
 
 // sort tells what is announced without rules, and whose rules are gone, from what waits.
-func (g *gate) sort(p plan.Plan) {
+func (g *Gate) sort(p plan.Plan) {
 	g.overdue, g.lost = nil, 0
 	for _, q := range g.last.questions {
 		if q.Lost {
@@ -226,17 +252,17 @@ func (g *gate) sort(p plan.Plan) {
 	}
 }
 
-// rulesLost is what the Node's condition reports of rules that are gone.
-func (g *gate) rulesLost() lb.RulesLost {
+// RulesLost is what the Node's condition reports of rules that are gone.
+func (g *Gate) RulesLost() lb.RulesLost {
 	if g.lost == 0 {
 		return lb.RulesLost{}
 	}
 	return lb.RulesLost{Gone: g.lost, Of: g.lost + len(g.last.passing)}
 }
 
-// awaitFirst waits for the first answers, but not for long, and reports whether there was a
+// AwaitFirst waits for the first answers, but not for long, and reports whether there was a
 // question.
-func (g *gate) awaitFirst(ctx context.Context) bool {
+func (g *Gate) AwaitFirst(ctx context.Context) bool {
 	if len(g.last.questions) == 0 {
 		return false
 	}

@@ -1,4 +1,4 @@
-package agent
+package proxy
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 // lookout looks for rules again that were there. A firewall that is loaded anew takes kube-proxy's rules away with its
 // own, and kube-proxy's mode nftables does not notice before a Service changes. Its methods are for one goroutine.
 type lookout struct {
-	prober  prober
+	prober  Prober
 	passing []advertise.Question // sorted by VIP and Service
 	next    int                  // of these
 	seen    map[advertise.Question]bool

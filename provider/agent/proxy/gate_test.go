@@ -1,11 +1,8 @@
-package agent
+package proxy
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,10 +11,6 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
-	"plinth.dev/plinth/provider/agent/agenttest"
-	"plinth.dev/plinth/provider/agent/disk"
-	"plinth.dev/plinth/provider/agent/plan"
-	"plinth.dev/plinth/sorted"
 	"plinth.dev/plinth/wait"
 )
 
@@ -149,95 +142,9 @@ func TestAQuestionThatIsUrgentDoesNotWaitForOnesThatAreOverdue(t *testing.T) {
 	})
 }
 
-// TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither goes by the state on disk.
-func TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither(t *testing.T) {
-	held, announced := aSavedOffer("held", "203.0.113.5"), aSavedOffer("announced", "203.0.113.6")
-	passed := held
-	passed.RulesPending = true
-	in := agenttest.SomeInputs(t)
-	in.Offers, in.Passed = sorted.Of(held, announced), sorted.Of(passed, announced)
-	loaded := storedAndLoaded(t, in)
-	g := newGate(&rules{}, func() {})
-	g.rules.Adopt(loaded.Offers)
-	in = plan.Inputs{Offers: sorted.Of(held, announced)}
-	g.apply(&in, time.Now())
-	if got := slices.Collect(in.Passed.All()); len(got) != 2 || !got[0].RulesPending || got[1].RulesPending {
-		t.Errorf("passed: %v", got)
-	}
-	if first, _ := loaded.Offers.Next(held); first.Frontend != held.Frontend {
-		t.Errorf("where it is reached was forgotten: %v", first)
-	}
-}
-
-// TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither goes by the state on disk, which is too old to take anything
-// for announced.
-func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *testing.T) {
-	other := aSavedOffer("web", "203.0.113.5")
-	other.Frontend.Proxy = "other"
-	in := agenttest.SomeInputs(t)
-	in.Offers, in.Passed = sorted.Of(other), sorted.Of(other)
-	loaded := storedAndLoaded(t, in)
-	g := newGate(&rules{}, func() {})
-	g.apply(&loaded, time.Now())
-	if o, _ := loaded.Passed.Next(other); o.RulesPending || o.Frontend != other.Frontend {
-		t.Errorf("passed: %+v", o)
-	}
-}
-
-// storedAndLoaded is what the next process reads of what this one has on disk.
-func storedAndLoaded(t *testing.T, in plan.Inputs) plan.Inputs {
-	t.Helper()
-	d, err := disk.Open(t.TempDir(), disk.Owner{Node: "nuc1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Save(in); err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := d.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return loaded
-}
-
 func aSavedOffer(name, vip string) advertise.Offer {
 	return advertise.Offer{
 		Service: lb.ServiceKey{Namespace: "prod", Name: name}, VIP: netip.MustParseAddr(vip), Endpoints: advertise.Endpoints{Any: 1},
 		Frontend: advertise.Frontend{Ports: "80/TCP", HealthCheckPort: 31999},
-	}
-}
-
-func TestKubeProxyIsToldFromAProgramInItsPlace(t *testing.T) {
-	const ofKubeProxy = `{"lastUpdated":"2026-01-01T00:00:00Z","currentTime":"2026-01-01T00:00:00Z","nodeEligible":true,"status":{}}`
-	const ofCilium = `{"lastUpdated": "2026-01-01 00:00:00 +0000 UTC","currentTime": "2026-01-01 00:00:00 +0000 UTC"}`
-	for _, c := range []struct {
-		bodies []string // one after another
-		want   bool
-	}{
-		{[]string{ofKubeProxy}, true},
-		{[]string{ofCilium}, false},
-		{[]string{"ok"}, false},
-		{[]string{""}, false},
-		{[]string{ofKubeProxy, ofCilium}, false},
-		{[]string{ofKubeProxy, "ok"}, false},
-		{[]string{ofCilium, ofKubeProxy}, true},
-		{[]string{ofKubeProxy, "cut off"}, true},
-	} {
-		p := newProxy("", func() {})
-		for _, body := range c.bodies {
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if body == "cut off" {
-					w.Header().Set("Content-Length", "100")
-				}
-				_, _ = w.Write([]byte(body))
-			}))
-			p.url = srv.URL
-			p.ask(t.Context())
-			srv.Close()
-		}
-		if got := p.isKubeProxy(); got != c.want {
-			t.Errorf("%q: %v", c.bodies, got)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package proxy
 
 import (
 	"context"
@@ -10,19 +10,21 @@ import (
 )
 
 const (
-	proxyEvery    = 2 * time.Second
-	proxyTimeout  = time.Second
-	proxyPatience = 3 // answers of "unhealthy" in a row until it counts
+	proxyEvery   = 2 * time.Second
+	proxyTimeout = time.Second
 )
 
-// proxy asks kube-proxy whether it serves. Where it cannot be asked the answer is
+// UnhealthyAfter is how many answers of "unhealthy" in a row count.
+const UnhealthyAfter = 3
+
+// Health asks kube-proxy whether it serves. Where it cannot be asked the answer is
 // yes: its rules outlive it, and there are clusters without it. On a machine that has
 // just booted, or that had no agent, there may be no rules that could: it is given time to
 // come up.
-type proxy struct {
-	url     string // empty: there is none
-	changed func()
-	comesUp time.Time // until then; zero: it has had the time
+type Health struct {
+	url       string // empty: there is none
+	changed   func()
+	bootGrace time.Time // until then; zero: it has had the time
 
 	mu      sync.Mutex
 	asked   bool
@@ -32,31 +34,37 @@ type proxy struct {
 	genuine bool // what it said last is something that kube-proxy alone says
 }
 
-// answer is what kube-proxy says.
-type answer int
+// Answer is what kube-proxy says.
+type Answer int
 
+// What kube-proxy can say.
 const (
-	serves answer = iota
-	unhealthy
-	silent
+	Serves    Answer = iota
+	Unhealthy        // it says itself that it does not serve
+	Silent           // it cannot be asked
 )
 
-func newProxy(url string, changed func()) *proxy {
-	return &proxy{url: url, changed: changed, healthy: true}
+// NewHealth returns the health of what answers at a URL; empty: nobody does, and all is well.
+func NewHealth(url string, changed func()) *Health {
+	return &Health{url: url, changed: changed, healthy: true}
 }
 
-func (p *proxy) state() (healthy, asked bool) {
+// GiveTime has kube-proxy come up until then. It is called before run.
+func (p *Health) GiveTime(until time.Time) { p.bootGrace = until }
+
+// State is whether it serves, as far as it was asked.
+func (p *Health) State() (healthy, asked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.healthy, p.asked
 }
 
-// run asks until the context ends. It is due to ask at once.
-func (p *proxy) run(ctx context.Context) {
+// Run asks until the context ends. It is due to ask at once.
+func (p *Health) Run(ctx context.Context) {
 	tick := time.NewTicker(proxyEvery)
 	defer tick.Stop()
 	for {
-		if p.hear(p.ask(ctx), time.Now()) {
+		if p.Observe(p.ask(ctx), time.Now()) {
 			p.changed()
 		}
 		select {
@@ -67,31 +75,31 @@ func (p *proxy) run(ctx context.Context) {
 	}
 }
 
-func (p *proxy) ask(ctx context.Context) answer {
+func (p *Health) ask(ctx context.Context) Answer {
 	if p.url == "" {
-		return serves
+		return Serves
 	}
 	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
-		return silent
+		return Silent
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return silent
+		return Silent
 	}
 	p.recognize(res.Body)
 	_ = res.Body.Close()
 	if res.StatusCode == http.StatusServiceUnavailable {
-		return unhealthy
+		return Unhealthy
 	}
-	return serves
+	return Serves
 }
 
 // recognize notes whether it is kube-proxy that answers, and not a program in its place, which may come while the agent
 // runs: they do not say whether the Node is eligible. An answer that is cut off says neither.
-func (p *proxy) recognize(body io.Reader) {
+func (p *Health) recognize(body io.Reader) {
 	text, err := io.ReadAll(io.LimitReader(body, 1<<16))
 	if err != nil {
 		return
@@ -103,29 +111,30 @@ func (p *proxy) recognize(body io.Reader) {
 	p.genuine = genuine
 }
 
-func (p *proxy) isKubeProxy() bool {
+// IsKubeProxy reports whether what answers is kube-proxy.
+func (p *Health) IsKubeProxy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.genuine
 }
 
-// hear takes one answer and reports whether the state changed. At the start, when
+// Observe takes one answer and reports whether the state changed. At the start, when
 // nothing is announced yet, one answer is enough.
-func (p *proxy) hear(a answer, now time.Time) bool {
+func (p *Health) Observe(a Answer, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was, first := p.healthy, !p.asked
 	p.asked = true
 	switch {
-	case a == unhealthy:
-		if p.bad++; first || p.bad >= proxyPatience {
+	case a == Unhealthy:
+		if p.bad++; first || p.bad >= UnhealthyAfter {
 			p.healthy = false
 		}
-	case a == silent && !p.served && now.Before(p.comesUp):
+	case a == Silent && !p.served && now.Before(p.bootGrace):
 		p.healthy = false
 	default:
 		p.bad, p.healthy = 0, true
-		p.served = p.served || a == serves
+		p.served = p.served || a == Serves
 	}
 	return first || p.healthy != was
 }

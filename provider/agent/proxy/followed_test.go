@@ -1,10 +1,9 @@
-package agent
+package proxy
 
 import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,15 +25,15 @@ const (
 // nothing.
 type exposed struct {
 	catalog *offers.Index
-	gate    gate
+	gate    *Gate
 	now     time.Time
 	service *offers.Service
 	slice   *offers.EndpointSlice
 }
 
 func newExposed() *exposed {
-	f := &exposed{catalog: offers.NewIndex(), gate: newGate(&rules{}, func() {}), now: time.Unix(1_000_000, 0)}
-	f.catalog.ClaimChanged("", nil, &offers.Claim{VIP: askedVIP, Holders: []lb.ServiceKey{key("web")}, UID: "1"})
+	f := &exposed{catalog: offers.NewIndex(), gate: NewGate(&rules{}, func() {}), now: time.Unix(1_000_000, 0)}
+	f.catalog.ClaimChanged("", nil, &offers.Claim{VIP: askedVIP, Holders: []lb.ServiceKey{lb.ServiceKey{Namespace: "prod", Name: "web"}}, UID: "1"})
 	return f
 }
 
@@ -63,8 +62,8 @@ func (f *exposed) labelled(ofService, ofSlice map[string]string) advertise.Offer
 // offered is the offer as it is planned with now.
 func (f *exposed) offered() advertise.Offer {
 	in := plan.Inputs{Offers: f.catalog.All()}
-	f.gate.apply(&in, f.now)
-	f.gate.observe(f.planned(in.Passed), f.gate.last.with, f.now)
+	f.gate.Apply(&in, f.now)
+	f.gate.Observe(f.planned(in.Passed), f.gate.last.with, f.now)
 	o, _ := in.Passed.Next(advertise.Offer{VIP: askedVIP})
 	return o
 }
@@ -82,7 +81,7 @@ func (f *exposed) planned(passed sorted.List[advertise.Offer]) plan.Plan {
 
 // waits has the bound pass.
 func (f *exposed) waits() advertise.Offer {
-	f.now = f.now.Add(rulesBound)
+	f.now = f.now.Add(RulesBound)
 	return f.offered()
 }
 
@@ -166,7 +165,7 @@ func TestLabelsThatComeAndGoLeaveNothingBehind(t *testing.T) {
 		f := newExposed()
 		for range rapid.IntRange(1, 10).Draw(t, "edits") {
 			ofService, ofSlice := draw(t, "service"), draw(t, "slice")
-			f.now = f.now.Add(rapid.SampledFrom([]time.Duration{askEvery, time.Second, rulesBound}).Draw(t, "later"))
+			f.now = f.now.Add(rapid.SampledFrom([]time.Duration{askEvery, time.Second, RulesBound}).Draw(t, "later"))
 			now, fresh := f.labelled(ofService, ofSlice), newExposed().labelled(ofService, ofSlice)
 			if now.Frontend != fresh.Frontend || now.Endpoints != fresh.Endpoints {
 				t.Fatalf("labels %v, of the slice %v: %+v, to an agent that begins %+v", ofService, ofSlice, now, fresh)
@@ -189,33 +188,5 @@ func TestWhatTheAgentBeforeAnnouncedForAnotherProxyStaysAnnounced(t *testing.T) 
 		if o := f.labelled(labels, nil); o.RulesPending || o.Endpoints.Any != 1 {
 			t.Errorf("labels %v: %+v", labels, o)
 		}
-	}
-}
-
-func TestTheStatusTellsVIPsThatKubeProxyIsNotAskedAbout(t *testing.T) {
-	of := func(name string, p lb.Proxy) advertise.Offer {
-		o := aSavedOffer(name, askedVIP.String())
-		o.Frontend.Proxy = p
-		return o
-	}
-	none := of("none", "other")
-	none.Endpoints.Any = 0
-	limited := of("limited", "other")
-	s := &Status{
-		offers: sorted.Of(of("headless", lb.NoProxy), of("kubes", lb.KubeProxy), limited, none, of("others", "other"), of("unnamed", lb.UnnamedProxy)),
-		plan: plan.Plan{Refused: sorted.Of(advertise.Refusal{Service: limited.Service, VIP: limited.VIP, Router: "tor", Reason: lb.PoolLimitedToRouters},
-			advertise.Refusal{Service: none.Service, VIP: none.VIP, Reason: lb.NoEndpoint})},
-	}
-	s.fill(nil, nil)
-	var got []string
-	for _, r := range s.Exempt {
-		got = append(got, r.Service+" "+r.VIP+" "+r.Reason)
-	}
-	want := []string{
-		"prod/headless 203.0.113.5 LabelledHeadless", "prod/limited 203.0.113.5 ServedByOtherProxy", "prod/others 203.0.113.5 ServedByOtherProxy",
-		"prod/unnamed 203.0.113.5 ServedByOtherProxy",
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
 	}
 }
