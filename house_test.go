@@ -20,16 +20,17 @@ const module = "plinth.dev/plinth"
 // floors lists every package of the house. A package imports only from floors
 // below its own.
 var floors = map[string]int{
-	"cmd/cloud-controller-manager": 7,
-	"cmd/plinth":                   7,
-	"cmd/node-agent":               7,
+	"cmd/cloud-controller-manager": 8,
+	"cmd/plinth":                   8,
+	"cmd/node-agent":               8,
 	"provider":                     5,
 	"provider/survey":              5,
 	"diagnose":                     4,
 	"doctor/machine/probe":         4,
 	"provider/admission":           4,
 	"provider/installation":        4,
-	"provider/agent":               6,
+	"provider/agent":               7,
+	"provider/agent/report":        6,
 	"provider/agent/agenttest":     5,
 	"provider/agent/disk":          5,
 	"provider/agent/link":          5,
@@ -115,7 +116,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/agent/watch", "provider/agent/agenttest", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
+		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/agent/report", "provider/agent/watch", "provider/agent/agenttest", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

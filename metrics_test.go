@@ -56,7 +56,7 @@ var programs = []struct {
 	packages []string
 }{
 	{"plinth-cloud-controller-manager", []string{"inventory/source", "provider/node", "provider/vip"}},
-	{"plinth-agent", []string{"provider/agent", "provider/agent/link"}},
+	{"plinth-agent", []string{"provider/agent", "provider/agent/link", "provider/agent/report"}},
 	{"Both", []string{"buildinfo"}},
 }
 

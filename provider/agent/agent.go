@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +22,7 @@ import (
 	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/provider/agent/proxy"
+	"plinth.dev/plinth/provider/agent/report"
 	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -83,11 +84,10 @@ type Agent struct {
 	sources *watch.Sources
 	health  *proxy.Health
 	gate    *proxy.Gate // used by the goroutine of Run alone
-	writer  *writer
-	metrics *metrics
+	writer  *report.Writer
+	board   *report.Board
 	dirty   chan struct{}
 	drains  chan struct{}
-	status  atomic.Pointer[Status]
 
 	// Used by the goroutine of Run alone.
 	saver         *disk.Saver
@@ -142,12 +142,14 @@ func New(o Options) *Agent {
 	if o.ProxyURL != "" {
 		a.gate = proxy.NewGate(&kubeproxy.Prober{}, a.touch)
 	}
-	a.writer = newWriter(o.Client, o.NodeName, a.sources.Self)
-	a.writer.stuck = func() bool { return a.status.Load().isStuck() }
-	a.metrics = newMetrics(a)
-	a.status.Store(&Status{Node: o.NodeName, WaitingFor: "the first pass"})
+	a.board = report.NewBoard(o.NodeName, report.Ask{Sessions: o.Speaker.State, LastSeen: a.sources.LastSeen, Links: a.links})
+	a.writer = report.NewWriter(o.Client, o.NodeName, a.sources.Self)
+	a.writer.Stuck = a.board.IsStuck
 	return a
 }
+
+// Handler serves /healthz, /readyz, /metrics and /status.
+func (a *Agent) Handler() http.Handler { return a.board.Handler() }
 
 // Drain has the agent move traffic away from the machine, and announce nothing
 // from then on until it is stopped. It returns at once.
@@ -183,7 +185,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.sources.Start(work)
 	go a.health.Run(work)
 	go a.gate.Run(work)
-	go a.writer.run(work)
+	go a.writer.Run(work)
 	a.saver.Start(work)
 	if a.links != nil {
 		a.links.Begin(work)
@@ -291,7 +293,7 @@ func (a *Agent) reread() {
 	}
 	a.rereadDue, a.lastReread = false, time.Now()
 	a.o.Table.Doubt()
-	a.metrics.doubts.Inc()
+	a.board.Reread()
 }
 
 func (a *Agent) writeAlive() {

@@ -30,6 +30,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/provider/agent/disk"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 func TestMachineAnnouncesRoutesAndAcknowledges(t *testing.T) {
@@ -45,7 +46,7 @@ func TestMachineAnnouncesRoutesAndAcknowledges(t *testing.T) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 		c := plan.NodeOf(n).Condition
 		counts := lb.ParseReport(c.Message).Counts.String()
-		return err == nil && c.Ready == corev1.ConditionTrue && c.Reason == AsPlanned && counts == "routes 6/6, sessions 1/1", fmt.Sprint(c, err)
+		return err == nil && c.Ready == corev1.ConditionTrue && c.Reason == report.AsPlanned && counts == "routes 6/6, sessions 1/1", fmt.Sprint(c, err)
 	})
 	s := a.show(t)
 	if !s.Ready || s.FromDisk || len(s.Sessions) != 1 || !s.Sessions[0].Up || len(s.Sessions[0].Announced) != 3 {
@@ -182,7 +183,7 @@ func TestAMachineThatHasBootedAsksBeforeItAnnounces(t *testing.T) {
 	up.Store(true)
 	learned(t, ask, "10.244.1.0/24", "fd00:244:0:1::/64")
 	s := booted.show(t)
-	if s.FromDisk || !slices.ContainsFunc(s.Refusals, func(r RefusalStatus) bool {
+	if s.FromDisk || !slices.ContainsFunc(s.Refusals, func(r report.RefusalStatus) bool {
 		return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyUnhealthy)
 	}) {
 		t.Errorf("from disk: %v, refused: %v", s.FromDisk, s.Refusals)

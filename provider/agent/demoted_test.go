@@ -20,6 +20,7 @@ import (
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 	"plinth.dev/plinth/routing"
 )
 
@@ -99,10 +100,16 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 }
 
 // shown is what /status shows of a plan.
-func shown(t *testing.T, p plan.Plan) (s Status) {
+func shown(t *testing.T, p plan.Plan) report.Status {
 	t.Helper()
 	a := New(Options{Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
 	a.last = p
+	return statusOf(t, a)
+}
+
+// statusOf is what /status shows by now.
+func statusOf(t *testing.T, a *Agent) (s report.Status) {
+	t.Helper()
 	a.publish()
 	w := httptest.NewRecorder()
 	a.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // frr starts zebra and bgpd beside the router that there is, at 10.1.0.2, and returns
@@ -208,7 +209,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	hold(t, sides)
 	waited(asked)
 	s := a.show(t)
-	if !s.Withdrawn || slices.ContainsFunc(s.Sessions, func(x SessionStatus) bool { return !x.Up || x.Losses > 0 }) {
+	if !s.Withdrawn || slices.ContainsFunc(s.Sessions, func(x report.SessionStatus) bool { return !x.Up || x.Losses > 0 }) {
 		t.Errorf("after the drain: withdrawn %v, sessions %+v", s.Withdrawn, s.Sessions)
 	}
 	a.stop()

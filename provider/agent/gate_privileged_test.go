@@ -20,6 +20,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // kubeProxySays is how kube-proxy answers at /healthz.
@@ -73,7 +74,7 @@ func rulesFor(t *testing.T, vip string) {
 var podCIDRsOfW1 = []string{"10.244.1.0/24", "fd00:244:0:1::/64"}
 
 func (a running) pending(t *testing.T, vip string) bool {
-	return slices.ContainsFunc(a.show(t).Refusals, func(r RefusalStatus) bool {
+	return slices.ContainsFunc(a.show(t).Refusals, func(r report.RefusalStatus) bool {
 		return r.VIP == vip && r.Reason == string(lb.ProxyRulesPending)
 	})
 }
@@ -126,7 +127,9 @@ func TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack(t *testing.T) {
 				return false, err.Error()
 			}
 			message := plan.NodeOf(n).Condition.Message
-			refused := slices.ContainsFunc(a.show(t).Refusals, func(r RefusalStatus) bool { return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyRulesLost) })
+			refused := slices.ContainsFunc(a.show(t).Refusals, func(r report.RefusalStatus) bool {
+				return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyRulesLost)
+			})
 			return refused && strings.Contains(message, lb.RulesLost{Gone: 1, Of: 1}.String()) && strings.Contains(a.get("/metrics"), "plinth_agent_proxy_rules_lost 1"), message
 		})
 	}

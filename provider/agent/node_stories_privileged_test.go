@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // routed waits until the kernel has exactly these of our routes to pods of others.
@@ -106,7 +108,7 @@ func unroutedBecause(t *testing.T, a running, node, reason string) {
 	t.Helper()
 	eventually(t, node+" is told "+reason, func() (bool, string) {
 		s := a.show(t)
-		return slices.ContainsFunc(s.Unrouted, func(r RefusalStatus) bool { return r.Node == node && r.Reason == reason }), fmt.Sprint(s.Unrouted)
+		return slices.ContainsFunc(s.Unrouted, func(r report.RefusalStatus) bool { return r.Node == node && r.Reason == reason }), fmt.Sprint(s.Unrouted)
 	})
 }
 

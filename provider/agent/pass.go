@@ -166,7 +166,7 @@ func (a *Agent) apply(ctx context.Context) error {
 
 // finish counts a pass and sees to the next one.
 func (a *Agent) finish(started time.Time, err error) {
-	a.metrics.pass(time.Since(started), a.reached, err)
+	a.board.Pass(time.Since(started), a.reached, err)
 	if !a.planned {
 		a.planned = true
 		a.writeAlive()

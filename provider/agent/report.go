@@ -15,6 +15,8 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // cutOffAfter is more than the restart time for which routers keep routes by default.
@@ -50,25 +52,31 @@ func (a *Agent) report(ctx context.Context) {
 // what is in force then may be old.
 func (a *Agent) tell() {
 	a.tellUnread()
-	s := a.tally().statement().outdated(a.unread)
-	s.report.Passwords, s.report.RulesLost = a.rotation.refused(), a.gate.RulesLost()
+	if c, due := a.condition(); due {
+		a.writer.Set(c)
+	}
+}
+
+// condition is what the Node is to bear; due: there is something to say.
+func (a *Agent) condition() (c plan.Condition, due bool) {
+	s := a.tally().Statement().Outdated(a.unread)
+	s.Report.Passwords, s.Report.RulesLost = a.rotation.refused(), a.gate.RulesLost()
 	if a.inputs.Trial != nil && a.tried.said.ID == a.inputs.Trial.ID {
-		s.report.Trial = a.tried.said
+		s.Report.Trial = a.tried.said
 	}
-	s.report.NameLinks(a.links.Problems())
-	s.report.NameSettings(reported(a.settings))
+	s.Report.NameLinks(a.links.Problems())
+	s.Report.NameSettings(report.Settings(a.settings))
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
-		s = s.waits(a.waiting)
+		s = s.Waits(a.waiting)
 	}
-	if a.planned || s.ready == corev1.ConditionFalse {
-		a.writer.set(s.condition())
-	}
+	c = s.Condition()
+	return c, a.planned || c.Ready == corev1.ConditionFalse
 }
 
 // tally counts what the condition says. A session counts when it is up and its
 // router was told all of the machine's pod CIDRs that it is to know.
-func (a *Agent) tally() tally {
-	t := tally{Routes: a.reached.Have, RoutesWanted: a.reached.Want, SessionsWanted: len(a.last.BGP.Sessions)}
+func (a *Agent) tally() report.Tally {
+	t := report.Tally{Routes: a.reached.Have, RoutesWanted: a.reached.Want, SessionsWanted: len(a.last.BGP.Sessions)}
 	for _, want := range a.last.BGP.Sessions {
 		i := slices.IndexFunc(a.sessions, func(s bgp.SessionState) bool {
 			return s.Router == want.Session.Router && s.Addr == want.Session.RouterAddr
@@ -113,13 +121,16 @@ func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
 
 // publish makes the status of the moment the one that is shown.
 func (a *Agent) publish() {
-	s := &Status{
-		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
-		Unread: a.unread.Sentences(), Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().counts().Numbers(), At: time.Now().UTC(),
-		passed: time.Now(), settings: a.settings, plan: a.last, offers: a.inputs.Passed, reached: a.reached,
+	s := &report.Status{
+		Place: report.Place{Node: a.o.NodeName},
+		State: report.State{
+			WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live, Unread: a.unread.Sentences(),
+			Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().Counts().Numbers(),
+		},
+		Lists: report.Lists{Links: a.links.Status()},
 	}
-	s.overdue, s.lost = a.gate.WithoutRules()
-	s.Links, s.onLinks = a.links.Status(), a.links.Refusals()
+	of := report.Basis{Settings: a.settings, Plan: a.last, Offers: a.inputs.Passed, OnLinks: a.links.Refusals(), Reached: a.reached}
+	of.Overdue, of.Lost = a.gate.WithoutRules()
 	s.ProxyHealthy, _ = a.health.State()
 	if a.inputs.Inventory != nil {
 		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
@@ -127,7 +138,7 @@ func (a *Agent) publish() {
 			s.Machine, s.MachineState = m.Name, string(m.State)
 		}
 	}
-	a.status.Store(s)
+	a.board.Show(s, of)
 }
 
 // tellUnread logs what is not read where it has changed.

@@ -27,7 +27,7 @@ func (a *Agent) admit(now time.Time) {
 		case p.Evidence == advertise.Overdue:
 			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", p)
 		}
-		a.metrics.rulesWait.WithLabelValues(string(p.Evidence)).Observe(p.After.Seconds())
+		a.board.WaitedForRules(p.Evidence, p.After)
 	}
 	for what, n := range told {
 		if n > refusalsTold {

@@ -17,6 +17,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/agent/agenttest"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // numberClaim has the claim of a VIP bear a number of the format, and holders in its form.
@@ -54,10 +55,10 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 	all := append(slices.Clone(pods), "203.0.113.5/32")
 	first := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
 	learned(t, ask, all...)
-	reasonIs(t, client, AsPlanned)
+	reasonIs(t, client, report.AsPlanned)
 	first.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
 	numberClaim(t, client, "203.0.113.5", map[string]string{inventory.AnnotationFormat: "2"})
-	reasonIs(t, client, Outdated)
+	reasonIs(t, client, report.Outdated)
 	learned(t, ask, all...)
 	if s := first.show(t); len(s.Unread) != 2 || s.WaitingFor != "" || !strings.Contains(first.get("/metrics"), "plinth_agent_newer_format 1") {
 		t.Errorf("not read: %q, waits for %q", s.Unread, s.WaitingFor)
@@ -84,7 +85,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 	t.Log("what is stored is set back")
 	numberClaim(t, client, "203.0.113.5", map[string]string{inventory.AnnotationFormat: "1"})
 	second.sources.Accept(t.Context(), source.Followed{Inventory: siteWith(t, "active")}, nil)
-	reasonIs(t, client, AsPlanned)
+	reasonIs(t, client, report.AsPlanned)
 	if s := second.show(t); len(s.Unread) != 0 {
 		t.Errorf("not read: %q", s.Unread)
 	}

@@ -31,6 +31,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/proxy"
+	"plinth.dev/plinth/provider/agent/report"
 	"plinth.dev/plinth/routing/kernel"
 	"plinth.dev/plinth/wait"
 )
@@ -244,11 +245,11 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 	return running{a, stop}
 }
 
-func (a running) show(t testing.TB) Status {
+func (a running) show(t testing.TB) report.Status {
 	t.Helper()
 	w := httptest.NewRecorder()
 	a.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
-	var s Status
+	var s report.Status
 	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // On a machine that has just booted kube-proxy may take longer than a resync to make the
@@ -37,25 +38,23 @@ func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
 
 func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
 	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	said := func() (c plan.Condition) {
-		select {
-		case c = <-a.writer.want:
-		default:
+	said := func() plan.Condition {
+		if c, due := a.condition(); due {
+			return c
 		}
-		return c
+		return plan.Condition{}
 	}
 	a.wait("the accepted inventory")
-	if a.tell(); said() != (plan.Condition{}) {
+	if said() != (plan.Condition{}) {
 		t.Error("it says something at once")
 	}
 	a.waitsSince = a.waitsSince.Add(-waitsLong)
 	a.wait("the accepted inventory")
-	a.tell()
-	if c, want := said(), (plan.Condition{Ready: corev1.ConditionFalse, Reason: Incomplete, Message: "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
+	if c, want := said(), (plan.Condition{Ready: corev1.ConditionFalse, Reason: report.Incomplete, Message: "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
 		t.Errorf("it says %v, want %v", c, want)
 	}
 	a.wait("the nodes") // the API server does tell things, one after the other
-	if a.tell(); said() != (plan.Condition{}) {
+	if said() != (plan.Condition{}) {
 		t.Error("it says at once that the next is missing")
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"plinth.dev/plinth/diagnose"
-	"plinth.dev/plinth/provider/agent"
+	"plinth.dev/plinth/provider/agent/report"
 )
 
 // kubelets forward ports of pods as an API server has kubelets do, over bare SPDY: WebSocket is
@@ -171,7 +171,7 @@ func TestANodeWithoutARunningAgentIsNotAsked(t *testing.T) {
 
 // What agents say and what is read of it have the same names and forms.
 func TestWhatAnAgentSaysIsUnderstood(t *testing.T) {
-	var said agent.Status
+	var said report.Status
 	fillAll(reflect.ValueOf(&said).Elem())
 	text, err := json.Marshal(said)
 	if err != nil {

@@ -1,4 +1,4 @@
-package agent
+package report
 
 import (
 	"context"
@@ -34,8 +34,8 @@ const (
 	writeRetry   = 2 * time.Second
 )
 
-// tally is how much of what is wanted there is.
-type tally struct {
+// Tally is how much of what is wanted there is.
+type Tally struct {
 	Routes, RoutesWanted, Sessions, SessionsWanted int
 	PassedBy                                       int              // sessions that are down, of routers that others stand in for
 	CutOff                                         bool             // no router knows this machine's pods any more
@@ -43,8 +43,8 @@ type tally struct {
 	Down                                           []lb.DownSession // each session that does not count
 }
 
-// counts are those of the tally as the Node's condition reports them.
-func (t tally) counts() lb.Counts {
+// Counts are those of the tally as the Node's condition reports them.
+func (t Tally) Counts() lb.Counts {
 	c := lb.Counts{
 		Counted: true, Routes: t.Routes, RoutesWanted: t.RoutesWanted, Sessions: t.Sessions, SessionsWanted: t.SessionsWanted, LacksPodCIDRs: t.Lacking > 0,
 	}
@@ -52,28 +52,28 @@ func (t tally) counts() lb.Counts {
 	return c
 }
 
-// statement is a condition that is not printed yet: its status, its reason, and what its message reports.
-type statement struct {
-	ready  corev1.ConditionStatus
+// Statement is a condition that is not printed yet: its status, its reason, and what its message reports.
+type Statement struct {
+	Ready  corev1.ConditionStatus
 	reason string
-	report lb.Report
+	Report lb.Report
 }
 
-// condition is the statement as the Node bears it.
-func (s statement) condition() plan.Condition {
-	return plan.Condition{Ready: s.ready, Reason: s.reason, Message: s.report.String()}
+// Condition is the statement as the Node bears it.
+func (s Statement) Condition() plan.Condition {
+	return plan.Condition{Ready: s.Ready, Reason: s.reason, Message: s.Report.String()}
 }
 
-// statement judges the counts of the tally.
-func (t tally) statement() statement {
-	s := statement{ready: corev1.ConditionFalse, report: lb.Report{Counts: t.counts()}}
+// Statement judges the counts of the tally.
+func (t Tally) Statement() Statement {
+	s := Statement{Ready: corev1.ConditionFalse, Report: lb.Report{Counts: t.Counts()}}
 	switch missing := t.SessionsWanted - t.Sessions; {
 	case t.Routes != t.RoutesWanted:
 		s.reason = Incomplete
 	case t.CutOff:
 		s.reason = CutOff
 	case missing == 0:
-		s.ready, s.reason = corev1.ConditionTrue, AsPlanned
+		s.Ready, s.reason = corev1.ConditionTrue, AsPlanned
 	case missing == t.PassedBy:
 		s.reason = Degraded
 	default:
@@ -82,19 +82,19 @@ func (t tally) statement() statement {
 	return s
 }
 
-// outdated adds that a newer version stored what this agent does not read. All else that
+// Outdated adds that a newer version stored what this agent does not read. All else that
 // the agent does it does well, so that it does not become false for that.
-func (s statement) outdated(unread lb.Unread) statement {
-	s.report.Unread = unread
-	if s.ready == corev1.ConditionTrue && unread != (lb.Unread{}) {
+func (s Statement) Outdated(unread lb.Unread) Statement {
+	s.Report.Unread = unread
+	if s.Ready == corev1.ConditionTrue && unread != (lb.Unread{}) {
 		s.reason = Outdated
 	}
 	return s
 }
 
-// waits adds what has long been waited for: what is in force may be old.
-func (s statement) waits(what string) statement {
-	s.ready, s.reason, s.report.Waiting = corev1.ConditionFalse, Incomplete, what
+// Waits adds what has long been waited for: what is in force may be old.
+func (s Statement) Waits(what string) Statement {
+	s.Ready, s.reason, s.Report.Waiting = corev1.ConditionFalse, Incomplete, what
 	return s
 }
 
@@ -113,13 +113,13 @@ const rewordEvery = 30 * time.Second
 // write together.
 const beatEvery = 5 * time.Minute
 
-// writer keeps the condition on the Node as it should be. It writes in a goroutine
+// Writer keeps the condition on the Node as it should be. It writes in a goroutine
 // of its own: while the API server is away nothing else waits for it.
 //
 // While nothing changes it is written every five minutes. Status and reason are written at once, and so is what controllers read of the message. A change of the message alone,
 // which people read, waits until the last such change is half a minute old, so that a session
 // whose cause changes with each attempt does not keep all who watch the Node busy.
-type writer struct {
+type Writer struct {
 	client      kubernetes.Interface
 	nodeName    string
 	want        latest.Value[plan.Condition]
@@ -127,7 +127,7 @@ type writer struct {
 	clock       func() time.Time
 	rewordEvery time.Duration
 	reworded    time.Time // the message alone was changed
-	stuck       func() bool
+	Stuck       func() bool
 	last        written
 }
 
@@ -146,17 +146,18 @@ func (l written) shownAt(seen plan.Condition, now time.Time) plan.Condition {
 	return seen
 }
 
-func newWriter(client kubernetes.Interface, nodeName string, now func() (plan.Node, bool)) *writer {
-	return &writer{
-		client: client, nodeName: nodeName, want: latest.New[plan.Condition](), now: now, stuck: func() bool { return false }, clock: time.Now, rewordEvery: rewordEvery,
+// NewWriter returns a writer for a Node, which self tells as it is by now; false: it is not there.
+func NewWriter(client kubernetes.Interface, nodeName string, now func() (plan.Node, bool)) *Writer {
+	return &Writer{
+		client: client, nodeName: nodeName, want: latest.New[plan.Condition](), now: now, Stuck: func() bool { return false }, clock: time.Now, rewordEvery: rewordEvery,
 	}
 }
 
-// set says what the condition should be. It never waits.
-func (w *writer) set(c plan.Condition) { w.want.Put(c) }
+// Set says what the condition should be. It never waits.
+func (w *Writer) Set(c plan.Condition) { w.want.Put(c) }
 
-// run writes what is wanted, the latest, until ctx ends.
-func (w *writer) run(ctx context.Context) {
+// Run writes what is wanted, the latest, until ctx ends.
+func (w *Writer) Run(ctx context.Context) {
 	var c plan.Condition
 	var again <-chan time.Time
 	beat := time.NewTimer(rand.N(beatEvery))
@@ -181,7 +182,7 @@ func (w *writer) run(ctx context.Context) {
 
 // write writes one condition unless the Node bears it, and returns how long to wait until it is
 // tried again; 0: until the next one is wanted.
-func (w *writer) write(ctx context.Context, c plan.Condition) time.Duration {
+func (w *Writer) write(ctx context.Context, c plan.Condition) time.Duration {
 	n, there := w.now()
 	if !there {
 		return 0 // there is nothing to write to; the next pass sets it again
@@ -209,8 +210,8 @@ func (w *writer) write(ctx context.Context, c plan.Condition) time.Duration {
 
 // beat writes a condition that the Node bears once more, unless the agent is stuck: what its condition says may not be
 // so any more.
-func (w *writer) beat(ctx context.Context, c plan.Condition) {
-	if n, there := w.now(); !there || w.last.shownAt(n.Condition, w.clock()) != c || w.stuck() {
+func (w *Writer) beat(ctx context.Context, c plan.Condition) {
+	if n, there := w.now(); !there || w.last.shownAt(n.Condition, w.clock()) != c || w.Stuck() {
 		return
 	}
 	if err := w.patch(ctx, c, c); err != nil {
@@ -218,7 +219,7 @@ func (w *writer) beat(ctx context.Context, c plan.Condition) {
 	}
 }
 
-func (w *writer) patch(ctx context.Context, old, c plan.Condition) error {
+func (w *Writer) patch(ctx context.Context, old, c plan.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := metav1.Now()

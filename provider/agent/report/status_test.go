@@ -1,4 +1,4 @@
-package agent
+package report
 
 import (
 	"net/netip"
@@ -21,11 +21,11 @@ func TestTheStatusTellsVIPsThatKubeProxyIsNotAskedAbout(t *testing.T) {
 	none := of("none", "other")
 	none.Endpoints.Any = 0
 	limited := of("limited", "other")
-	s := &Status{
-		offers: sorted.Of(of("headless", lb.NoProxy), of("kubes", lb.KubeProxy), limited, none, of("others", "other"), of("unnamed", lb.UnnamedProxy)),
-		plan: plan.Plan{Refused: sorted.Of(advertise.Refusal{Service: limited.Service, VIP: limited.VIP, Router: "tor", Reason: lb.PoolLimitedToRouters},
+	s := &Status{basis: Basis{
+		Offers: sorted.Of(of("headless", lb.NoProxy), of("kubes", lb.KubeProxy), limited, none, of("others", "other"), of("unnamed", lb.UnnamedProxy)),
+		Plan: plan.Plan{Refused: sorted.Of(advertise.Refusal{Service: limited.Service, VIP: limited.VIP, Router: "tor", Reason: lb.PoolLimitedToRouters},
 			advertise.Refusal{Service: none.Service, VIP: none.VIP, Reason: lb.NoEndpoint})},
-	}
+	}}
 	s.fill(nil, nil)
 	var got []string
 	for _, r := range s.Exempt {

@@ -1,4 +1,4 @@
-package agent
+package report
 
 import (
 	"time"
@@ -18,41 +18,62 @@ const stuckAfter = 2 * time.Minute
 
 // Status is what /status shows. No password is ever in it.
 type Status struct {
-	Node         string           `json:"node"`
-	Machine      string           `json:"machine,omitempty"`
-	MachineState string           `json:"machineState,omitempty"`
-	Inventory    string           `json:"inventory,omitempty"`
-	Rack         string           `json:"rack,omitempty"`
-	Ready        bool             `json:"ready"`
-	WaitingFor   string           `json:"waitingFor,omitempty"`
-	FromDisk     bool             `json:"fromDisk"`         // the API server has not told all yet
-	Unread       []string         `json:"unread,omitempty"` // what a newer version stored: what was known of it before stays in force
-	ProxyHealthy bool             `json:"proxyHealthy"`
-	Draining     bool             `json:"draining"`
-	Withdrawn    bool             `json:"withdrawn"`
-	Condition    string           `json:"condition"`
-	At           time.Time        `json:"at"`
-	Routes       RoutesStatus     `json:"routes"`
-	Sessions     []SessionStatus  `json:"sessions"`
-	Refusals     []RefusalStatus  `json:"refusals"` // VIPs and pod CIDRs that are not announced
-	Demoted      []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
-	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen, or are gone
-	Exempt       []RefusalStatus  `json:"exempt"`   // VIPs that are announced without a question about rules, since kube-proxy leaves their Services alone
-	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
-	Links        []link.Status    `json:"links"`    // on which VIPs are answered for
-	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
+	Place
+	State
+	Lists
+
+	basis Basis
+}
+
+// Place is which machine this is.
+type Place struct {
+	Node         string `json:"node"`
+	Machine      string `json:"machine,omitempty"`
+	MachineState string `json:"machineState,omitempty"`
+	Inventory    string `json:"inventory,omitempty"`
+	Rack         string `json:"rack,omitempty"`
+}
+
+// State is how the agent does.
+type State struct {
+	Ready        bool      `json:"ready"`
+	WaitingFor   string    `json:"waitingFor,omitempty"`
+	FromDisk     bool      `json:"fromDisk"`         // the API server has not told all yet
+	Unread       []string  `json:"unread,omitempty"` // what a newer version stored: what was known of it before stays in force
+	ProxyHealthy bool      `json:"proxyHealthy"`
+	Draining     bool      `json:"draining"`
+	Withdrawn    bool      `json:"withdrawn"`
+	Condition    string    `json:"condition"`
+	At           time.Time `json:"at"`
+}
+
+// Lists are what is long, and worked out when somebody looks.
+type Lists struct {
+	Routes   RoutesStatus     `json:"routes"`
+	Sessions []SessionStatus  `json:"sessions"`
+	Refusals []RefusalStatus  `json:"refusals"` // VIPs and pod CIDRs that are not announced
+	Demoted  []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
+	Overdue  []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen, or are gone
+	Exempt   []RefusalStatus  `json:"exempt"`   // VIPs that are announced without a question about rules, since kube-proxy leaves their Services alone
+	Unrouted []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
+	Links    []link.Status    `json:"links"`    // on which VIPs are answered for
+	Settings []string         `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
 	// last said anything about it, be it that nothing changed, or since it is asked in vain.
 	Staleness map[string]float64 `json:"stalenessSeconds"`
+}
 
-	passed   time.Time
-	settings []kernel.Setting
-	plan     plan.Plan
-	offers   sorted.List[advertise.Offer] // that it was made of
-	onLinks  []advertise.Refusal
-	overdue  []advertise.Question
-	lost     int
-	reached  kernel.State
+// Basis is what [Lists] and the metrics are made of.
+type Basis struct {
+	Settings []kernel.Setting
+	Plan     plan.Plan
+	Offers   sorted.List[advertise.Offer] // that the plan was made of
+	OnLinks  []advertise.Refusal
+	Overdue  []advertise.Question // VIPs that are announced without rules
+	Lost     int                  // Services whose rules are gone
+	Reached  kernel.State
+
+	passed time.Time
 }
 
 // SessionStatus is one session.
@@ -108,13 +129,19 @@ type DemotionStatus struct {
 	Reason string `json:"reason"`
 }
 
+// of makes it the status of now, with what its lists are made of.
+func (s *Status) of(b Basis) *Status {
+	s.basis, s.basis.passed, s.At = b, time.Now(), time.Now().UTC()
+	return s
+}
+
 // fill works out what is long and seldom looked at.
 func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Duration) {
 	s.Sessions = sessionStatus(sessions)
-	refused := s.plan.Refused.Edit(nil, s.onLinks)
-	s.Refusals, s.Exempt, s.Unrouted = refusals(refused), exempt(s.offers, refused), unrouted(s.plan.Routing.Refusals)
+	refused := s.basis.Plan.Refused.Edit(nil, s.basis.OnLinks)
+	s.Refusals, s.Exempt, s.Unrouted = refusals(refused), exempt(s.basis.Offers, refused), unrouted(s.basis.Plan.Routing.Refusals)
 	s.Overdue = []RefusalStatus{}
-	for _, q := range s.overdue {
+	for _, q := range s.basis.Overdue {
 		reason := lb.ProxyRulesOverdue
 		if q.Lost {
 			reason = lb.ProxyRulesLost
@@ -122,18 +149,18 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 		s.Overdue = append(s.Overdue, RefusalStatus{Service: q.Service.String(), VIP: q.VIP.String(), Reason: string(reason)})
 	}
 	s.Demoted = []DemotionStatus{}
-	for d := range s.plan.Demoted.All() {
+	for d := range s.basis.Plan.Demoted.All() {
 		s.Demoted = append(s.Demoted, DemotionStatus{d.Prefix.String(), string(d.Reason)})
 	}
-	s.Routes = RoutesStatus{Wanted: s.reached.Want, Held: s.reached.Have, Routes: []string{}}
-	for _, f := range s.reached.Failed {
+	s.Routes = RoutesStatus{Wanted: s.basis.Reached.Want, Held: s.basis.Reached.Have, Routes: []string{}}
+	for _, f := range s.basis.Reached.Failed {
 		s.Routes.Failed = append(s.Routes.Failed, f.String())
 	}
-	for _, r := range s.plan.Routing.Routes {
+	for _, r := range s.basis.Plan.Routing.Routes {
 		s.Routes.Routes = append(s.Routes.Routes, r.String())
 	}
 	s.Settings = []string{}
-	for _, x := range s.settings {
+	for _, x := range s.basis.Settings {
 		s.Settings = append(s.Settings, x.String())
 	}
 	s.Staleness = map[string]float64{}
@@ -208,4 +235,6 @@ func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	return out
 }
 
-func (s *Status) isStuck() bool { return !s.passed.IsZero() && time.Since(s.passed) > stuckAfter }
+func (s *Status) isStuck() bool {
+	return !s.basis.passed.IsZero() && time.Since(s.basis.passed) > stuckAfter
+}

@@ -1,4 +1,4 @@
-package agent
+package report
 
 import (
 	"context"
@@ -7,12 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"plinth.dev/plinth/buildinfo"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/provider/agent/link"
 	"plinth.dev/plinth/routing/kernel"
 )
 
-// metrics are what the agent counts, and what it is asked for at each scrape.
-type metrics struct {
+// Metrics are what the agent counts, and what it is asked for at each scrape.
+type Metrics struct {
 	registry *prometheus.Registry
 	passes   *prometheus.CounterVec
 	duration prometheus.Histogram
@@ -23,8 +24,9 @@ type metrics struct {
 	rulesWait *prometheus.HistogramVec
 }
 
-func newMetrics(a *Agent) *metrics {
-	m := &metrics{
+// newMetrics returns metrics that nobody has counted in, and that ask the board at each scrape.
+func newMetrics(b *Board) *Metrics {
+	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plinth_agent_passes_total", Help: "Passes over the whole state, by result: ok or failed in part.",
@@ -48,11 +50,12 @@ func newMetrics(a *Agent) *metrics {
 		Help:    "Time that a VIP waited for kube-proxy's rules before it was announced, by how that ended: present (they were seen), unknown (nobody could be asked), overdue (the bound was over).",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 45},
 	}, []string{"evidence"})
-	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, m.rulesWait, scraped{a}, buildinfo.Metric{})
+	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, m.rulesWait, scraped{b}, buildinfo.Metric{})
 	return m
 }
 
-func (m *metrics) pass(d time.Duration, reached kernel.State, err error) {
+// Pass counts a pass.
+func (m *Metrics) Pass(d time.Duration, reached kernel.State, err error) {
 	result := "ok"
 	if err != nil {
 		result = "failed"
@@ -63,8 +66,16 @@ func (m *metrics) pass(d time.Duration, reached kernel.State, err error) {
 	m.retried.Add(float64(len(reached.Retried)))
 }
 
+// Reread counts that the kernel's routes are read back because of an event.
+func (m *Metrics) Reread() { m.doubts.Inc() }
+
+// WaitedForRules counts for how long a VIP waited for kube-proxy's rules, and how that ended.
+func (m *Metrics) WaitedForRules(evidence advertise.Evidence, d time.Duration) {
+	m.rulesWait.WithLabelValues(string(evidence)).Observe(d.Seconds())
+}
+
 // scraped are the metrics that are worked out when somebody asks.
-type scraped struct{ a *Agent }
+type scraped struct{ board *Board }
 
 var (
 	sessionLabels = []string{"router", "address"}
@@ -102,7 +113,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, x := range s.a.o.Speaker.State(context.Background()) {
+	for _, x := range s.board.ask.Sessions(context.Background()) {
 		labels := []string{x.Router, x.Addr.String()}
 		gauge(sessionUp, number(x.Up), labels...)
 		if !x.Up {
@@ -117,27 +128,27 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 		gauge(sessionHeard, float64(x.Accepted), labels...)
 		ch <- prometheus.MustNewConstMetric(sessionLost, prometheus.CounterValue, float64(x.Losses), labels...)
 	}
-	for kind, d := range s.a.sources.LastSeen() {
+	for kind, d := range s.board.ask.LastSeen() {
 		gauge(staleness, d.Seconds(), kind)
 	}
-	status := s.a.status.Load()
+	status := s.board.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
-	gauge(rulesOverdue, float64(len(status.overdue)))
-	gauge(rulesLost, float64(status.lost))
+	gauge(rulesOverdue, float64(len(status.basis.Overdue)))
+	gauge(rulesLost, float64(status.basis.Lost))
 	gauge(waiting, number(status.WaitingFor != ""))
 	gauge(notRead, number(len(status.Unread) > 0))
 	gauge(fromDisk, number(status.FromDisk))
-	gauge(badSettings, float64(len(status.settings)))
-	gauge(routesWanted, float64(status.reached.Want))
-	gauge(routesHeld, float64(status.reached.Have))
-	reasons := status.plan.Reasons()
-	for _, r := range status.onLinks {
+	gauge(badSettings, float64(len(status.basis.Settings)))
+	gauge(routesWanted, float64(status.basis.Reached.Want))
+	gauge(routesHeld, float64(status.basis.Reached.Have))
+	reasons := status.basis.Plan.Reasons()
+	for _, r := range status.basis.OnLinks {
 		reasons[string(r.Reason)]++
 	}
 	for reason, n := range reasons {
 		gauge(refusedNow, float64(n), reason)
 	}
-	s.a.links.Collect(ch)
+	s.board.ask.Links.Collect(ch)
 }
 
 func number(b bool) float64 {

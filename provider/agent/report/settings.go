@@ -1,13 +1,13 @@
-package agent
+package report
 
 import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/routing/kernel"
 )
 
-// reported are kernel settings as the Node's condition reports them. They are not of the fabric, so the
+// Settings are kernel settings as the Node's condition reports them. They are not of the fabric, so the
 // condition does not become false for them.
-func reported(bad []kernel.Setting) (all []lb.Setting) {
+func Settings(bad []kernel.Setting) (all []lb.Setting) {
 	for _, s := range bad {
 		all = append(all, lb.Setting{Name: s.Key(), Value: s.Value, Want: s.Want})
 	}
