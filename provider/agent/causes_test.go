@@ -19,11 +19,11 @@ import (
 
 // sessionAgent is an agent that wants sessions with these routers, and its pod CIDR announced.
 func sessionAgent(states ...bgp.SessionState) *Agent {
-	a := &Agent{sessions: states, down: map[netip.Addr]bool{}}
+	a := &Agent{routers: routers{sessions: states, down: map[netip.Addr]bool{}}}
 	cidr := netip.MustParsePrefix("10.244.1.0/24")
 	a.inputs.Self.PodCIDRs = []netip.Prefix{cidr}
 	for _, s := range states {
-		a.last.BGP.Sessions = append(a.last.BGP.Sessions, bgp.SessionConfig{SessionPlan: advertise.SessionPlan{
+		a.planned.plan.BGP.Sessions = append(a.planned.plan.BGP.Sessions, bgp.SessionConfig{SessionPlan: advertise.SessionPlan{
 			Session: inventory.Session{Router: s.Router, RouterAddr: s.Addr}, Advertisements: sorted.Of(advertise.Advertisement{Prefix: cidr}),
 		}})
 	}

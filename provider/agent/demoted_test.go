@@ -103,7 +103,7 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 func shown(t *testing.T, p plan.Plan) report.Status {
 	t.Helper()
 	a := New(Options{Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	a.last = p
+	a.planned.plan = p
 	return statusOf(t, a)
 }
 

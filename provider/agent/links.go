@@ -9,25 +9,25 @@ import (
 
 // setLinks hands the links what is planned.
 func (a *Agent) setLinks(m inventory.Machine) {
-	if a.links != nil {
-		a.links.Set(link.Plans{Machine: m.Name, Links: a.witnesses.Fill(a.last.Links)})
+	if a.outside.links != nil {
+		a.outside.links.Set(link.Plans{Machine: m.Name, Links: a.outside.witnesses.Fill(a.planned.plan.Links)})
 	}
 }
 
 // findWitnesses looks for the machine's default gateways again.
 func (a *Agent) findWitnesses(m inventory.Machine) {
-	if a.witnesses.Refresh(a.last.Links) {
+	if a.outside.witnesses.Refresh(a.planned.plan.Links) {
 		a.setLinks(m)
 	}
 }
 
 // writeClaims leaves a sign of what is answered for, where that has changed.
 func (a *Agent) writeClaims() {
-	if a.links == nil || !a.planned {
+	if a.outside.links == nil || !a.planned.once {
 		return
 	}
-	if claims := a.links.Claims(); !slices.Equal(claims, a.claimsOnDisk) {
-		a.claimsOnDisk = claims
+	if claims := a.outside.links.Claims(); !slices.Equal(claims, a.disk.claims) {
+		a.disk.claims = claims
 		a.writeAlive()
 	}
 }

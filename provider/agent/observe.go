@@ -22,17 +22,17 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	if missing == "" {
 		_, err := in.Machine()
 		missing, inDoubt = noMachine(err), err != nil
-		a.unlisted = in.IsUnlisted(err)
+		a.known.unlisted = in.IsUnlisted(err)
 	}
-	if begins := !a.live && !a.planned && a.restored == nil; missing == "" && begins {
+	if begins := !a.known.live && !a.planned.once && a.known.restored == nil; missing == "" && begins {
 		missing = noMachine(in.Begin())
 	}
 	switch {
 	case missing == "":
-		a.live, a.restored, a.inputs = true, nil, in
-	case a.restored != nil && !a.givesTime():
-		a.inputs = *a.restored
-	case !a.planned:
+		a.known.live, a.known.restored, a.inputs = true, nil, in
+	case a.known.restored != nil && !a.givesTime():
+		a.inputs = *a.known.restored
+	case !a.planned.once:
 		return inventory.Machine{}, a.wait(missing)
 	}
 	if inDoubt {
@@ -40,7 +40,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	}
 	a.answer(missing, time.Now())
 	a.admit(time.Now())
-	if _, asked := a.health.State(); !asked {
+	if _, asked := a.kubeProxy.health.State(); !asked {
 		return inventory.Machine{}, a.wait("kube-proxy's health")
 	}
 	m, err := a.inputs.Machine()
@@ -50,27 +50,27 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	a.rotate(m)
 	if a.wait(missing); missing == "" && a.inputs.Trial == nil { // a process that follows begins with what is in force
 		kept := a.inputs
-		kept.Passwords = a.rotation.kept(kept.Passwords)
-		a.saver.Save(kept)
+		kept.Passwords = a.routers.rotation.kept(kept.Passwords)
+		a.disk.saver.Save(kept)
 	}
 	return m, true
 }
 
 // rotate decides which passwords sessions are planned with.
 func (a *Agent) rotate(m inventory.Machine) {
-	begins := a.rotation.version == 0
-	next := a.rotation.observe(a.inputs, m, a.sessions, time.Now())
+	begins := a.routers.rotation.version == 0
+	next := a.routers.rotation.observe(a.inputs, m, a.routers.sessions, time.Now())
 	if begins {
-		a.rotation.seed(a.sources.RestoredPasswords())
+		a.routers.rotation.seed(a.sources.RestoredPasswords())
 	}
-	a.inputs.Version.Rotation = a.rotation.version
+	a.inputs.Version.Rotation = a.routers.rotation.version
 	a.schedule.wakeIn(next)
 }
 
 // givesTime reports whether what was known before a boot of the machine does not count
 // yet: much may have become of its pods and VIPs, and the API server is asked first.
 func (a *Agent) givesTime() bool {
-	left := time.Until(a.comesUp)
+	left := time.Until(a.grace.until)
 	a.schedule.wakeIn(left)
 	return left > 0
 }
@@ -84,12 +84,12 @@ func noMachine(err error) string {
 
 // wait says what is waited for, if anything; what was announced before stays so.
 func (a *Agent) wait(what string) bool {
-	if what != a.waiting {
-		a.waitsSince = time.Now()
+	if what != a.waiting.what {
+		a.waiting.since = time.Now()
 		if what != "" {
 			slog.Info("waiting", "for", what)
 		}
 	}
-	a.waiting = what
+	a.waiting.what = what
 	return false
 }

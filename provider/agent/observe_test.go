@@ -54,10 +54,10 @@ func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *agenttest.LAN) 
 	a, f := agentIn(t, &world{}), agenttest.NewLAN()
 	f.Subnet = onALink(t).Links()[0].Subnet
 	f.Standing["w9"] = advertise.Up
-	a.restored = nil
-	a.links = link.NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, a.touch)
-	a.links.Begin(t.Context())
-	t.Cleanup(func() { _ = a.links.Leave(context.Background(), 0) })
+	a.known.restored = nil
+	a.outside.links = link.NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, a.touch)
+	a.outside.links.Begin(t.Context())
+	t.Cleanup(func() { _ = a.outside.links.Leave(context.Background(), 0) })
 	a.o.Client = fake.NewClientset(agenttest.Served()...)
 	a.sources = watch.New(a.o.Client, "kube-system", "w1", a.touch)
 	a.sources.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
@@ -90,7 +90,7 @@ func passUntil(t *testing.T, a *Agent, what string, ok func() bool) {
 	t.Helper()
 	wait.True(t, 20*time.Second, time.Millisecond, what, func() (bool, string) {
 		a.pass(t.Context())
-		return ok(), fmt.Sprintf("it waits for %q", a.waiting)
+		return ok(), fmt.Sprintf("it waits for %q", a.waiting.what)
 	})
 }
 
@@ -98,15 +98,15 @@ func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
 	passUntil(t, a, "it answers", func() bool { return len(f.Claims()) == 1 })
 	a.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
-	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
-	if len(a.last.Links) != 1 {
+	passUntil(t, a, "it cannot read the inventory", func() bool { return a.reporting.unread.Inventory != "" })
+	if len(a.planned.plan.Links) != 1 {
 		t.Error("it leaves its link since it cannot read the inventory")
 	}
 	a.sources.Accept(t.Context(), source.Followed{Inventory: onALink(t, "w2")}, nil)
-	passUntil(t, a, "it knows that it is gone", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
-	passUntil(t, a, "it answers no more", func() bool { return len(f.Claims()) == 0 && !f.IsMeshed() && len(a.links.Claims()) == 0 })
+	passUntil(t, a, "it knows that it is gone", func() bool { return strings.Contains(a.waiting.what, "a machine of the inventory") })
+	passUntil(t, a, "it answers no more", func() bool { return len(f.Claims()) == 0 && !f.IsMeshed() && len(a.outside.links.Claims()) == 0 })
 	a.sources.Accept(t.Context(), source.Followed{}, agenttest.Newer())
-	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
+	passUntil(t, a, "it cannot read the inventory", func() bool { return a.reporting.unread.Inventory != "" })
 	if len(f.Claims()) > 0 || f.IsMeshed() {
 		t.Error("it answers again since it cannot read the inventory")
 	}
@@ -126,9 +126,9 @@ func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.sources.Accept(t.Context(), source.Followed{Inventory: seen}, nil)
-	passUntil(t, a, "it knows that it is in no rack that it sees", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
-	if a.unlisted || len(a.last.Links) != 1 || len(f.Claims()) != 1 {
-		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.Claims())
+	passUntil(t, a, "it knows that it is in no rack that it sees", func() bool { return strings.Contains(a.waiting.what, "a machine of the inventory") })
+	if a.known.unlisted || len(a.planned.plan.Links) != 1 || len(f.Claims()) != 1 {
+		t.Errorf("planned are %+v, and it answers for %v", a.planned.plan.Links, f.Claims())
 	}
 }
 
@@ -144,9 +144,9 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 		self.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
 	})
 	a.sources.Accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, other)}, nil)
-	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })
-	if a.unlisted || len(a.last.Links) != 1 || len(f.Claims()) != 1 {
-		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.Claims())
+	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting.what, "has systemUUID") })
+	if a.known.unlisted || len(a.planned.plan.Links) != 1 || len(f.Claims()) != 1 {
+		t.Errorf("planned are %+v, and it answers for %v", a.planned.plan.Links, f.Claims())
 	}
 }
 
@@ -175,7 +175,7 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 				c.doubt(self, next.Racks[0].Machines)
 			})
 			a.sources.Accept(t.Context(), source.Followed{Inventory: agenttest.Reparsed(t, next)}, nil)
-			passUntil(t, a, "it is in doubt", func() bool { return strings.Contains(a.waiting, c.waiting) })
+			passUntil(t, a, "it is in doubt", func() bool { return strings.Contains(a.waiting.what, c.waiting) })
 			client := a.o.Client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll)
 			all, err := client.List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(all.Items) == 0 {
@@ -194,8 +194,8 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 				}
 			}
 			passUntil(t, a, "it answers again", func() bool { return len(f.Claims()) == 1 })
-			if !strings.Contains(a.waiting, c.waiting) {
-				t.Errorf("it does not say any more what it waits for: %q", a.waiting)
+			if !strings.Contains(a.waiting.what, c.waiting) {
+				t.Errorf("it does not say any more what it waits for: %q", a.waiting.what)
 			}
 		})
 	}
@@ -206,8 +206,8 @@ func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
 func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
 	var now []netip.Addr
-	a.witnesses.Find = func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) {
-		if p := a.last.Links[0]; p.Link.Subnet != subnet || p.Self != self {
+	a.outside.witnesses.Find = func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) {
+		if p := a.planned.plan.Links[0]; p.Link.Subnet != subnet || p.Self != self {
 			t.Errorf("asked for %v and %v, which is no link: %+v", subnet, self, p.Link)
 		}
 		return now, nil
@@ -226,7 +226,7 @@ func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 			now = append(now, netip.MustParseAddr(addr))
 		}
 		a.findWitnesses(m)
-		if got := a.witnesses.Fill(a.last.Links)[0].Link.Witness; fmt.Sprint(got) != "["+step.witness+"]" {
+		if got := a.outside.witnesses.Fill(a.planned.plan.Links)[0].Link.Witness; fmt.Sprint(got) != "["+step.witness+"]" {
 			t.Errorf("with the gateways %v the witness is %v, want %s", step.found, got, step.witness)
 		}
 		waitFor(t, fmt.Sprintf("with the gateways %v the witness %s", step.found, step.witness), func() bool {

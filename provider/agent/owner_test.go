@@ -91,13 +91,13 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 
 			a := New(Options{Client: fake.NewClientset()})
 			var err error
-			if a.saver.Dir, err = disk.Open(dir, tt.self); err != nil {
+			if a.disk.saver.Dir, err = disk.Open(dir, tt.self); err != nil {
 				t.Fatal(err)
 			}
 			a.restore()
 			counts := tt.says == ""
-			if restored := a.restored != nil; restored != counts || len(a.down) == 1 != counts || a.restarting != counts || a.drain.Since.IsZero() == counts {
-				t.Errorf("state taken up %v, lost routers %v, restarting %v, drain since %v", restored, a.down, a.restarting, a.drain.Since)
+			if restored := a.known.restored != nil; restored != counts || len(a.routers.down) == 1 != counts || a.planned.restarting != counts || a.drain.Since.IsZero() == counts {
+				t.Errorf("state taken up %v, lost routers %v, restarting %v, drain since %v", restored, a.routers.down, a.planned.restarting, a.drain.Since)
 			}
 			if warned := strings.Contains(log.String(), "level=WARN"); warned == counts || !strings.Contains(log.String(), tt.says) {
 				t.Errorf("it logs %s", log.String())

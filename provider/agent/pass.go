@@ -22,21 +22,21 @@ func (a *Agent) pass(ctx context.Context) {
 		a.publish()
 		return
 	}
-	a.enter(a.drain.At(started, m.State == inventory.StateMaintenance, !a.planned))
-	healthy, _ := a.health.State()
+	a.enter(a.drain.At(started, m.State == inventory.StateMaintenance, !a.planned.once))
+	healthy, _ := a.kubeProxy.health.State()
 	st := a.stage(started)
 	a.decide(m, healthy, st)
 	a.observePlan(started)
-	if !a.planned && a.gate.AwaitFirst(ctx) { // routers take what is missing from the first words for gone
+	if !a.planned.once && a.kubeProxy.gate.AwaitFirst(ctx) { // routers take what is missing from the first words for gone
 		a.admit(time.Now())
 		a.decide(m, healthy, st)
 		a.observePlan(time.Now())
 	}
-	a.tried.begin(a.inputs.Trial, a.sessions)
+	a.routers.tried.begin(a.inputs.Trial, a.routers.sessions)
 	err := a.apply(ctx)
 	a.writeClaims()
-	if a.links != nil {
-		a.owners.Report(a.links.Reached(), a.sources.OwnerOf)
+	if a.outside.links != nil {
+		a.outside.owners.Report(a.outside.links.Reached(), a.sources.OwnerOf)
 	}
 	a.finish(started, err)
 	a.report(ctx)
@@ -62,47 +62,47 @@ type basis struct {
 // decide makes the plan, unless all that it depends on is as it was: most events change
 // nothing of it.
 func (a *Agent) decide(m inventory.Machine, healthy bool, st plan.Step) {
-	now := basis{plan.Key{Version: a.inputs.Version, Step: st}, a.phase.Draining, a.phase.Withdrawn, healthy, a.unlisted}
-	if a.planned && now == a.lastBasis && !a.downChanged {
+	now := basis{plan.Key{Version: a.inputs.Version, Step: st}, a.phase.Draining, a.phase.Withdrawn, healthy, a.known.unlisted}
+	if a.planned.once && now == a.planned.basis && !a.routers.changed {
 		return
 	}
-	a.speakerInSync, a.lastBasis = false, now
-	a.last = plan.Of(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
-	a.last.BGP.Restarting = a.restarting
-	for i, s := range a.last.BGP.Sessions {
-		a.last.BGP.Sessions[i].Password = a.rotation.password(s.Session, a.inputs.Passwords)
+	a.planned.inSync, a.planned.basis = false, now
+	a.planned.plan = plan.Of(&a.planned.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.planned.plan.BGP.Restarting = a.planned.restarting
+	for i, s := range a.planned.plan.BGP.Sessions {
+		a.planned.plan.BGP.Sessions[i].Password = a.routers.rotation.password(s.Session, a.inputs.Passwords)
 	}
-	if a.unlisted {
-		a.last.Links = nil
+	if a.known.unlisted {
+		a.planned.plan.Links = nil
 	}
 	a.setLinks(m)
 }
 
 // observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
 func (a *Agent) observePlan(now time.Time) {
-	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.health.IsKubeProxy()}
-	a.schedule.wakeIn(a.gate.Observe(a.last, with, now))
+	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.kubeProxy.health.IsKubeProxy()}
+	a.schedule.wakeIn(a.kubeProxy.gate.Observe(a.planned.plan, with, now))
 }
 
 // syncSpeaker gives the Speaker what is planned. A plan that it took without an error is
 // given again only on a resync.
 func (a *Agent) syncSpeaker(ctx context.Context) error {
-	if a.speakerInSync {
+	if a.planned.inSync {
 		return nil
 	}
-	err := a.speaker.Set(ctx, a.last.BGP)
-	a.speakerInSync = err == nil
+	err := a.outside.speaker.Set(ctx, a.planned.plan.BGP)
+	a.planned.inSync = err == nil
 	return err
 }
 
 // stage is where a change of mode stands. What a process before this one knew is in
 // force as it is, and a change that waits for something has not begun.
 func (a *Agent) stage(now time.Time) plan.Step {
-	if a.restored != nil {
+	if a.known.restored != nil {
 		return plan.StepOf(a.inputs.Inventory)
 	}
-	if a.waiting != "" {
-		return a.lastBasis.Step
+	if a.waiting.what != "" {
+		return a.planned.basis.Step
 	}
 	st, left := a.sources.Step(now)
 	a.schedule.wakeIn(left)
@@ -112,19 +112,19 @@ func (a *Agent) stage(now time.Time) plan.Step {
 // routes plans the routes unless what they depend on is as it was.
 func (a *Agent) routes(m inventory.Machine, st plan.Step) routing.Table {
 	now := plan.Key{Version: a.inputs.Version.ForRoutes(), Step: st}
-	if a.planned && now == a.lastRoutesKey && !a.downChanged {
-		return a.last.Routing
+	if a.planned.once && now == a.planned.routesKey && !a.routers.changed {
+		return a.planned.plan.Routing
 	}
-	a.lastRoutesKey, a.downChanged = now, false
-	view := plan.RoutingView(a.inputs, m, st.Routes, a.down)
+	a.planned.routesKey, a.routers.changed = now, false
+	view := plan.RoutingView(a.inputs, m, st.Routes, a.routers.down)
 	view.VXLAN, view.AlsoVXLAN = st.VXLAN, st.AlsoVXLAN
-	t := a.router.Plan(view)
+	t := a.planned.router.Plan(view)
 	if st.Tunnel && st.Routes != inventory.ModeOverlay {
 		view.Mode = inventory.ModeOverlay
 		t.Tunnel = routing.Plan(view).Tunnel
 	}
-	tellRefusals(a.last.Routing.Refusals, t.Refusals)
-	tellCoarse(a.last.Routing.Coarse, t.Coarse)
+	tellRefusals(a.planned.plan.Routing.Refusals, t.Refusals)
+	tellCoarse(a.planned.plan.Routing.Coarse, t.Coarse)
 	return t
 }
 
@@ -145,34 +145,34 @@ func tellRefusals(before, now []routing.Refusal) {
 
 // apply has the plan carried out. What fails does not stop the rest.
 func (a *Agent) apply(ctx context.Context) error {
-	t := a.last.Routing
+	t := a.planned.plan.Routing
 	var tunnelErr error
 	if t.Tunnel.Exists() {
-		tunnelErr = a.table.SetTunnel(ctx, t.Tunnel)
+		tunnelErr = a.outside.table.SetTunnel(ctx, t.Tunnel)
 	}
 	var tableErr error
-	a.reached, tableErr = a.table.Set(ctx, t.Routes)
+	a.planned.reached, tableErr = a.outside.table.Set(ctx, t.Routes)
 	if !t.Tunnel.Exists() {
-		tunnelErr = a.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
+		tunnelErr = a.outside.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
-	if first := a.reached.Retried; len(first) > 0 {
-		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.reached.Failed))
+	if first := a.planned.reached.Retried; len(first) > 0 {
+		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.planned.reached.Failed))
 	}
-	if a.reached.Changed > 0 {
-		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
+	if a.planned.reached.Changed > 0 {
+		slog.Info("changed routes", "changed", a.planned.reached.Changed, "held", a.planned.reached.Have, "wanted", a.planned.reached.Want)
 	}
 	return errors.Join(tunnelErr, tableErr, a.syncSpeaker(ctx))
 }
 
 // finish counts a pass and sees to the next one.
 func (a *Agent) finish(started time.Time, err error) {
-	a.board.Pass(time.Since(started), a.reached, err)
-	if !a.planned {
-		a.planned = true
+	a.reporting.board.Pass(time.Since(started), a.planned.reached, err)
+	if !a.planned.once {
+		a.planned.once = true
 		a.writeAlive()
 		a.checkSettings()
 	}
-	a.restarting = false
+	a.planned.restarting = false
 	a.tellFailure(err)
 	a.schedule.retryAfter(err)
 	a.schedule.wakeIn(a.phase.Next)
@@ -185,11 +185,11 @@ func (a *Agent) tellFailure(err error) {
 		said = err.Error()
 	}
 	switch {
-	case said == a.lastFailure:
+	case said == a.reporting.failure:
 	case err != nil:
 		slog.Error("not all is as planned", "err", err)
 	default:
 		slog.Info("all is as planned again")
 	}
-	a.lastFailure = said
+	a.reporting.failure = said
 }

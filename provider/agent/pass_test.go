@@ -67,19 +67,19 @@ func agentIn(t *testing.T, w *world) *Agent {
 	t.Helper()
 	a := New(Options{NodeName: "nuc1", Client: fake.NewClientset(), StateDir: t.TempDir()})
 	var err error
-	if a.saver.Dir, err = disk.Open(a.o.StateDir, disk.Owner{Node: "nuc1"}); err != nil {
+	if a.disk.saver.Dir, err = disk.Open(a.o.StateDir, disk.Owner{Node: "nuc1"}); err != nil {
 		t.Fatal(err)
 	}
-	a.speaker, a.table = w, kernelOf{w}
+	a.outside.speaker, a.outside.table = w, kernelOf{w}
 	a.schedule.timer = time.NewTimer(time.Hour)
-	a.down, a.inherited = map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	a.routers.down, a.routers.inherited = map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	in := agenttest.SomeInputs(t)
-	a.restored = &in
+	a.known.restored = &in
 	return a
 }
 
 // hears has the agent hear of kube-proxy's health.
-func (a *Agent) hears(word proxy.Answer) { a.health.Observe(word, time.Now()) }
+func (a *Agent) hears(word proxy.Answer) { a.kubeProxy.health.Observe(word, time.Now()) }
 
 // prefixes are those of all sessions that were announced the nth time.
 func (w *world) prefixes(n int) (all []netip.Prefix) {
@@ -99,12 +99,12 @@ func (w *world) since() (calls []string) {
 func TestAPassAnnouncesAndRoutesWhatIsPlanned(t *testing.T) {
 	w := &world{}
 	a := agentIn(t, w)
-	if a.pass(t.Context()); len(w.calls) > 0 || a.waiting != "kube-proxy's health" {
-		t.Fatalf("before kube-proxy was asked it did %v and waits for %q", w.calls, a.waiting)
+	if a.pass(t.Context()); len(w.calls) > 0 || a.waiting.what != "kube-proxy's health" {
+		t.Fatalf("before kube-proxy was asked it did %v and waits for %q", w.calls, a.waiting.what)
 	}
 	a.hears(proxy.Serves)
 	a.pass(t.Context())
-	if got := fmt.Sprint(w.since()); got != "[route tunnel false announce]" || !a.planned {
+	if got := fmt.Sprint(w.since()); got != "[route tunnel false announce]" || !a.planned.once {
 		t.Fatalf("it did %v", got)
 	}
 	if got := fmt.Sprint(w.prefixes(0)); got != "[192.168.50.40/32]" {
@@ -125,8 +125,8 @@ func TestAPlanThatWasAnnouncedIsNotAnnouncedAgainUntilItFails(t *testing.T) {
 		if got := slices.Contains(calls, "announce"); got != (want != "") {
 			t.Errorf("it did %v, want %q", calls, want)
 		}
-		if failed := a.lastFailure != ""; failed != (w.speaks != nil) || failed && a.schedule.due.IsZero() {
-			t.Errorf("failed with %q, and is made again at %v", a.lastFailure, a.schedule.due)
+		if failed := a.reporting.failure != ""; failed != (w.speaks != nil) || failed && a.schedule.due.IsZero() {
+			t.Errorf("failed with %q, and is made again at %v", a.reporting.failure, a.schedule.due)
 		}
 		if len(w.said) == 1 {
 			w.speaks = nil
@@ -139,8 +139,8 @@ func TestAKernelThatRefusesRoutesKeepsNoRouterWaiting(t *testing.T) {
 	a := agentIn(t, w)
 	a.hears(proxy.Serves)
 	a.pass(t.Context())
-	if len(w.said) != 1 || a.lastFailure != "no buffer space" || a.schedule.retry != retryFirst {
-		t.Errorf("announced %d times; failed with %q, again after %v", len(w.said), a.lastFailure, a.schedule.retry)
+	if len(w.said) != 1 || a.reporting.failure != "no buffer space" || a.schedule.retry != retryFirst {
+		t.Errorf("announced %d times; failed with %q, again after %v", len(w.said), a.reporting.failure, a.schedule.retry)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestAnUnhealthyProxyWithdrawsOnTheNextPass(t *testing.T) {
 func TestATunnelIsThereForAsLongAsItsRoutes(t *testing.T) {
 	w := &world{}
 	a := agentIn(t, w)
-	a.last.Routing.Tunnel = routing.Tunnel{Local: vip("192.168.1.11")}
+	a.planned.plan.Routing.Tunnel = routing.Tunnel{Local: vip("192.168.1.11")}
 	for _, want := range []string{"[tunnel true route announce]", "[route tunnel false]"} {
 		if err := a.apply(t.Context()); err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestATunnelIsThereForAsLongAsItsRoutes(t *testing.T) {
 		if got := fmt.Sprint(w.since()); got != want {
 			t.Errorf("it did %s, want %s", got, want)
 		}
-		a.last.Routing.Tunnel = routing.Tunnel{}
+		a.planned.plan.Routing.Tunnel = routing.Tunnel{}
 	}
 }
 
@@ -183,7 +183,7 @@ func TestARouterThatIsLostIsPlannedForAtOnce(t *testing.T) {
 	a := agentIn(t, w)
 	a.hears(proxy.Serves)
 	a.pass(t.Context())
-	if !a.down[vip("192.168.1.1")] || a.down[vip("192.168.1.2")] || !a.downChanged || len(a.dirty) == 0 {
-		t.Errorf("lost are %v, and another pass is due: %v", a.down, len(a.dirty) > 0)
+	if !a.routers.down[vip("192.168.1.1")] || a.routers.down[vip("192.168.1.2")] || !a.routers.changed || len(a.dirty) == 0 {
+		t.Errorf("lost are %v, and another pass is due: %v", a.routers.down, len(a.dirty) > 0)
 	}
 }

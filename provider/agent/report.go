@@ -25,21 +25,21 @@ const cutOffAfter = 90 * time.Second
 // report tells the Node's condition, the status and the metrics what was reached.
 // Asking the sessions costs more than a pass, so that during a burst it waits.
 func (a *Agent) report(ctx context.Context) {
-	if wait := reportEvery - time.Since(a.reported); wait > 0 && !a.reported.IsZero() {
+	if wait := reportEvery - time.Since(a.reporting.at); wait > 0 && !a.reporting.at.IsZero() {
 		a.schedule.wakeIn(wait)
 		a.publish()
 		return
 	}
-	a.reported = time.Now()
-	sessions := a.speaker.State(ctx)
+	a.reporting.at = time.Now()
+	sessions := a.outside.speaker.State(ctx)
 	if ctx.Err() != nil {
 		return // not all of them have answered
 	}
-	a.sessions = sessions
-	a.tried.observe(a.inputs.Trial, a.last.BGP.Sessions, sessions)
-	down, next := lostRouters(a.sessions, a.inherited, time.Now())
-	if !maps.Equal(down, a.down) {
-		a.down, a.downChanged = down, true
+	a.routers.sessions = sessions
+	a.routers.tried.observe(a.inputs.Trial, a.planned.plan.BGP.Sessions, sessions)
+	down, next := lostRouters(a.routers.sessions, a.routers.inherited, time.Now())
+	if !maps.Equal(down, a.routers.down) {
+		a.routers.down, a.routers.changed = down, true
 		a.writeAlive()
 		a.touch()
 	}
@@ -53,51 +53,51 @@ func (a *Agent) report(ctx context.Context) {
 func (a *Agent) tell() {
 	a.tellUnread()
 	if c, due := a.condition(); due {
-		a.writer.Set(c)
+		a.reporting.writer.Set(c)
 	}
 }
 
 // condition is what the Node is to bear; due: there is something to say.
 func (a *Agent) condition() (c plan.Condition, due bool) {
-	s := a.tally().Statement().Outdated(a.unread)
-	s.Report.Passwords, s.Report.RulesLost = a.rotation.refused(), a.gate.RulesLost()
-	if a.inputs.Trial != nil && a.tried.said.ID == a.inputs.Trial.ID {
-		s.Report.Trial = a.tried.said
+	s := a.tally().Statement().Outdated(a.reporting.unread)
+	s.Report.Passwords, s.Report.RulesLost = a.routers.rotation.refused(), a.kubeProxy.gate.RulesLost()
+	if a.inputs.Trial != nil && a.routers.tried.said.ID == a.inputs.Trial.ID {
+		s.Report.Trial = a.routers.tried.said
 	}
-	s.Report.NameLinks(a.links.Problems())
-	s.Report.NameSettings(report.Settings(a.settings))
-	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
-		s = s.Waits(a.waiting)
+	s.Report.NameLinks(a.outside.links.Problems())
+	s.Report.NameSettings(report.Settings(a.reporting.settings))
+	if a.waiting.what != "" && time.Since(a.waiting.since) >= waitsLong {
+		s = s.Waits(a.waiting.what)
 	}
 	c = s.Condition()
-	return c, a.planned || c.Ready == corev1.ConditionFalse
+	return c, a.planned.once || c.Ready == corev1.ConditionFalse
 }
 
 // tally counts what the condition says. A session counts when it is up and its
 // router was told all of the machine's pod CIDRs that it is to know.
 func (a *Agent) tally() report.Tally {
-	t := report.Tally{Routes: a.reached.Have, RoutesWanted: a.reached.Want, SessionsWanted: len(a.last.BGP.Sessions)}
-	for _, want := range a.last.BGP.Sessions {
-		i := slices.IndexFunc(a.sessions, func(s bgp.SessionState) bool {
+	t := report.Tally{Routes: a.planned.reached.Have, RoutesWanted: a.planned.reached.Want, SessionsWanted: len(a.planned.plan.BGP.Sessions)}
+	for _, want := range a.planned.plan.BGP.Sessions {
+		i := slices.IndexFunc(a.routers.sessions, func(s bgp.SessionState) bool {
 			return s.Router == want.Session.Router && s.Addr == want.Session.RouterAddr
 		})
 		cause := bgp.Connecting
-		switch up := i >= 0 && a.sessions[i].Up; {
-		case up && a.told(want, a.sessions[i]):
+		switch up := i >= 0 && a.routers.sessions[i].Up; {
+		case up && a.told(want, a.routers.sessions[i]):
 			t.Sessions++
 			continue
 		case up:
 			t.Lacking++
 			cause = lb.CauseLacksPodCIDRs
 		case i >= 0:
-			cause = cmp.Or(a.sessions[i].Cause, cause)
+			cause = cmp.Or(a.routers.sessions[i].Cause, cause)
 		}
 		t.Down = append(t.Down, lb.DownSession{Router: want.Session.Router, Peer: want.Session.RouterAddr.String(), Cause: string(cause)})
-		if a.down[want.Session.RouterAddr] {
+		if a.routers.down[want.Session.RouterAddr] {
 			t.PassedBy++
 		}
 	}
-	t.CutOff = a.inputs.Inventory != nil && a.inputs.Inventory.PodNetwork.Mode == inventory.ModeFabric && cutOff(a.sessions, time.Now())
+	t.CutOff = a.inputs.Inventory != nil && a.inputs.Inventory.PodNetwork.Mode == inventory.ModeFabric && cutOff(a.routers.sessions, time.Now())
 	return t
 }
 
@@ -124,36 +124,36 @@ func (a *Agent) publish() {
 	s := &report.Status{
 		Place: report.Place{Node: a.o.NodeName},
 		State: report.State{
-			WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live, Unread: a.unread.Sentences(),
+			WaitingFor: a.waiting.what, Ready: a.planned.once, FromDisk: a.planned.once && !a.known.live, Unread: a.reporting.unread.Sentences(),
 			Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().Counts().Numbers(),
 		},
-		Lists: report.Lists{Links: a.links.Status()},
+		Lists: report.Lists{Links: a.outside.links.Status()},
 	}
-	of := report.Basis{Settings: a.settings, Plan: a.last, Offers: a.inputs.Passed, OnLinks: a.links.Refusals(), Reached: a.reached}
-	of.Overdue, of.Lost = a.gate.WithoutRules()
-	s.ProxyHealthy, _ = a.health.State()
+	of := report.Basis{Settings: a.reporting.settings, Plan: a.planned.plan, Offers: a.inputs.Passed, OnLinks: a.outside.links.Refusals(), Reached: a.planned.reached}
+	of.Overdue, of.Lost = a.kubeProxy.gate.WithoutRules()
+	s.ProxyHealthy, _ = a.kubeProxy.health.State()
 	if a.inputs.Inventory != nil {
 		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
 		if m, err := a.inputs.Machine(); err == nil {
 			s.Machine, s.MachineState = m.Name, string(m.State)
 		}
 	}
-	a.board.Show(s, of)
+	a.reporting.board.Show(s, of)
 }
 
 // tellUnread logs what is not read where it has changed.
 func (a *Agent) tellUnread() {
 	now := a.sources.Unread()
-	if now == a.unread {
+	if now == a.reporting.unread {
 		return
 	}
 	for _, what := range now.Sentences() {
-		if !slices.Contains(a.unread.Sentences(), what) {
+		if !slices.Contains(a.reporting.unread.Sentences(), what) {
 			slog.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
 		}
 	}
 	if now == (lb.Unread{}) {
 		slog.Info("all that is stored can be read again")
 	}
-	a.unread = now
+	a.reporting.unread = now
 }

@@ -63,20 +63,20 @@ func TestAnAgentStartsWithTheRoutersThatTheOneBeforeHadLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := New(Options{Client: fake.NewClientset()})
-	a.saver.Dir = d
+	a.disk.saver.Dir = d
 	a.restore()
-	if fmt.Sprint(a.down) != fmt.Sprint(lost) || fmt.Sprint(a.inherited) != fmt.Sprint(lost) {
-		t.Errorf("down %v, inherited %v", a.down, a.inherited)
+	if fmt.Sprint(a.routers.down) != fmt.Sprint(lost) || fmt.Sprint(a.routers.inherited) != fmt.Sprint(lost) {
+		t.Errorf("down %v, inherited %v", a.routers.down, a.routers.inherited)
 	}
 }
 
 func TestAnAgentForgetsNoLostRouterWhenItHasNoTimeToAsk(t *testing.T) {
 	a := New(Options{Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	a.down = map[netip.Addr]bool{vip("10.0.0.1"): true}
+	a.routers.down = map[netip.Addr]bool{vip("10.0.0.1"): true}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	a.report(ended)
-	if fmt.Sprint(a.down) != "map[10.0.0.1:true]" || a.downChanged {
-		t.Errorf("lost are %v", a.down)
+	if fmt.Sprint(a.routers.down) != "map[10.0.0.1:true]" || a.routers.changed {
+		t.Errorf("lost are %v", a.routers.down)
 	}
 }

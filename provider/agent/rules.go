@@ -16,7 +16,7 @@ func (a *Agent) admit(now time.Time) {
 			slog.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
 		}
 	}
-	for _, p := range a.gate.Apply(&a.inputs, now) {
+	for _, p := range a.kubeProxy.gate.Apply(&a.inputs, now) {
 		switch {
 		case p.Evidence == advertise.Gone:
 			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", p)
@@ -27,7 +27,7 @@ func (a *Agent) admit(now time.Time) {
 		case p.Evidence == advertise.Overdue:
 			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", p)
 		}
-		a.board.WaitedForRules(p.Evidence, p.After)
+		a.reporting.board.WaitedForRules(p.Evidence, p.After)
 	}
 	for what, n := range told {
 		if n > refusalsTold {

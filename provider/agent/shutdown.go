@@ -24,17 +24,17 @@ const (
 // agent that comes back soon: routers would keep sending to it for the restart time.
 func (a *Agent) shutdown(ctx context.Context, kernelEvents <-chan struct{}) error {
 	defer a.writeFinalState()
-	if a.planned && (a.o.WithdrawOnStop || a.shutsDown(ctx, kernelEvents)) {
+	if a.planned.once && (a.o.WithdrawOnStop || a.shutsDown(ctx, kernelEvents)) {
 		a.drainFully(ctx, kernelEvents)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
-		return errors.Join(a.links.Leave(ctx, 0), a.o.Speaker.Stop(ctx, "the agent was stopped"))
+		return errors.Join(a.outside.links.Leave(ctx, 0), a.o.Speaker.Stop(ctx, "the agent was stopped"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
-	return errors.Join(a.links.Leave(ctx, link.HandOver), a.o.Speaker.Leave(ctx))
+	return errors.Join(a.outside.links.Leave(ctx, link.HandOver), a.o.Speaker.Leave(ctx))
 }
 
 // shutsDown reports whether the machine shuts down, by its kubelet's word.
@@ -43,7 +43,7 @@ func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) boo
 		self, _ := a.sources.Self()
 		return self.ShuttingDown
 	}
-	if said() || a.sources.SelfLastSeen() > a.silence {
+	if said() || a.sources.SelfLastSeen() > a.grace.silence {
 		return said()
 	}
 	ctx, cancel := context.WithTimeout(ctx, shutdownWait)
@@ -55,14 +55,14 @@ func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) boo
 func (a *Agent) writeFinalState() {
 	var last *disk.Handover
 	var in *plan.Inputs
-	if a.planned {
+	if a.planned.once {
 		now := a.handover()
 		last = &now
 	}
-	if a.live {
+	if a.known.live {
 		in = &a.inputs
 	}
-	a.saver.Finish(last, in)
+	a.disk.saver.Finish(last, in)
 }
 
 // drainFully works on until everything is withdrawn. It ends a little after the drain
@@ -72,7 +72,7 @@ func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 	defer cancel()
 	a.drain.Asked = true
 	if !a.workUntil(ctx, kernelEvents, func() bool { return a.phase.Withdrawn }) {
-		slog.Warn("the drain came to no end", "waiting for", a.waiting)
+		slog.Warn("the drain came to no end", "waiting for", a.waiting.what)
 	}
 }
 

@@ -219,8 +219,8 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 		change(&o)
 	}
 	a := New(o)
-	a.bootGrace = patience
-	a.gate.Within(bound)
+	a.grace.boot = patience
+	a.kubeProxy.gate.Within(bound)
 	a.sources.Transition.Pause, a.sources.Timing.Secret = 100*time.Millisecond, 300*time.Millisecond
 	a.sources.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		if inv != nil {

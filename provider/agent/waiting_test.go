@@ -18,21 +18,21 @@ func TestAnAgentThatWaitsForItsInventoryOutlivesAResync(t *testing.T) {
 	a := new(Agent)
 	a.writeAlive()
 	a.checkSettings()
-	if a.planned || a.settings != nil {
-		t.Errorf("it has planned (%v) and found settings %v without an inventory", a.planned, a.settings)
+	if a.planned.once || a.reporting.settings != nil {
+		t.Errorf("it has planned (%v) and found settings %v without an inventory", a.planned.once, a.reporting.settings)
 	}
 }
 
 func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
 	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	a.silence = 0
+	a.grace.silence = 0
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if a.shutsDown(ended, nil) {
 		t.Error("it shuts down by nobody's word")
 	}
-	if a.waiting != "" {
-		t.Errorf("it made a pass, and waits for %s", a.waiting)
+	if a.waiting.what != "" {
+		t.Errorf("it made a pass, and waits for %s", a.waiting.what)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
 	if said() != (plan.Condition{}) {
 		t.Error("it says something at once")
 	}
-	a.waitsSince = a.waitsSince.Add(-waitsLong)
+	a.waiting.since = a.waiting.since.Add(-waitsLong)
 	a.wait("the accepted inventory")
 	if c, want := said(), (plan.Condition{Ready: corev1.ConditionFalse, Reason: report.Incomplete, Message: "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
 		t.Errorf("it says %v, want %v", c, want)
