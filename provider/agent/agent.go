@@ -135,11 +135,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	a.restore()
-	kernelEvents, err := a.o.Table.Watch(ctx)
+	kernelEvents, err := a.outside.table.Watch(ctx)
 	if err != nil {
 		return err
 	}
-	defer a.o.Table.Close()
+	defer a.outside.table.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	a.sources.Start(work)
@@ -222,7 +222,7 @@ func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 		case <-events:
 			a.rereads.due = true
 		case <-tick.C:
-			a.o.Table.Doubt()
+			a.outside.table.Invalidate()
 			a.planned.inSync = false
 			a.disk.saver.Invalidate()
 			a.writeAlive()
@@ -230,7 +230,7 @@ func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 		case <-a.drains:
 			a.drain.Asked = true
 		case <-a.dirty:
-		case <-a.o.Speaker.Changed():
+		case <-a.outside.speaker.Changed():
 			a.reporting.at = time.Time{}
 		case <-a.schedule.timer.C:
 			a.schedule.fired()
@@ -252,7 +252,7 @@ func (a *Agent) reread() {
 		return
 	}
 	a.rereads.due, a.rereads.last = false, time.Now()
-	a.o.Table.Doubt()
+	a.outside.table.Invalidate()
 	a.reporting.board.Reread()
 }
 

@@ -17,19 +17,25 @@ import (
 	"plinth.dev/plinth/routing/kernel"
 )
 
-// speaker is what a pass announces by.
+// speaker is what the agent announces by: [bgp.Speaker]. A pass uses the first two.
 type speaker interface {
 	Set(context.Context, bgp.Config) error
 	State(context.Context) []bgp.SessionState
+	Changed() <-chan struct{}
+	Stop(ctx context.Context, reason string) error
+	Leave(context.Context) error
 }
 
-// routeTable is what a pass routes by.
+// routeTable is what the agent routes by: [kernel.Table]. A pass uses the first two.
 type routeTable interface {
 	Set(context.Context, []routing.Route) (kernel.State, error)
 	SetTunnel(context.Context, routing.Tunnel) error
+	Watch(context.Context) (<-chan struct{}, error)
+	Invalidate()
+	Close()
 }
 
-// outside is what a pass acts on.
+// outside is what the agent acts on: it reaches the network and the kernel by nothing else, but for settings.
 type outside struct {
 	speaker   speaker
 	table     routeTable

@@ -44,6 +44,12 @@ type world struct {
 
 func (w *world) State(context.Context) []bgp.SessionState { return w.states }
 
+func (w *world) Changed() <-chan struct{} { return nil }
+
+func (w *world) Stop(context.Context, string) error { return nil }
+
+func (w *world) Leave(context.Context) error { return nil }
+
 func (w *world) Set(_ context.Context, c bgp.Config) error {
 	w.calls, w.said = append(w.calls, "announce"), append(w.said, c)
 	return w.speaks
@@ -56,6 +62,12 @@ func (k kernelOf) Set(_ context.Context, routes []routing.Route) (kernel.State, 
 	k.calls, k.routes = append(k.calls, "route"), routes
 	return kernel.State{Want: len(routes), Have: len(routes)}, k.refuses
 }
+
+func (k kernelOf) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
+
+func (k kernelOf) Invalidate() {}
+
+func (k kernelOf) Close() {}
 
 func (k kernelOf) SetTunnel(_ context.Context, t routing.Tunnel) error {
 	k.calls, k.tunneled = append(k.calls, fmt.Sprintf("tunnel %v", t.Exists())), t

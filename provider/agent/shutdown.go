@@ -29,12 +29,12 @@ func (a *Agent) shutdown(ctx context.Context, kernelEvents <-chan struct{}) erro
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
-		return errors.Join(a.outside.links.Leave(ctx, 0), a.o.Speaker.Stop(ctx, "the agent was stopped"))
+		return errors.Join(a.outside.links.Leave(ctx, 0), a.outside.speaker.Stop(ctx, "the agent was stopped"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
-	return errors.Join(a.outside.links.Leave(ctx, link.HandOver), a.o.Speaker.Leave(ctx))
+	return errors.Join(a.outside.links.Leave(ctx, link.HandOver), a.outside.speaker.Leave(ctx))
 }
 
 // shutsDown reports whether the machine shuts down, by its kubelet's word.
@@ -82,7 +82,7 @@ func (a *Agent) workUntil(ctx context.Context, kernelEvents <-chan struct{}, don
 		select {
 		case <-a.dirty:
 		case <-kernelEvents:
-			a.o.Table.Doubt()
+			a.outside.table.Invalidate()
 		case <-a.schedule.timer.C:
 			a.schedule.fired()
 		case <-ctx.Done():

@@ -100,7 +100,7 @@ func againstIPBatch(b *testing.B, verb string) {
 				mustSet(b, tab, nil)
 			}
 			c.measure("ip-batch", func() { ip(b, flag+" -batch "+file) })
-			tab.Doubt()
+			tab.Invalidate()
 			if verb == "add" {
 				mustSet(b, tab, nil)
 			} else {
@@ -134,7 +134,7 @@ func BenchmarkNothingToChange10000(b *testing.B) {
 		tab, c, routes := table(b), compared{}, manyRoutes(ipv4, many, 12)
 		mustSet(b, tab, routes)
 		for b.Loop() {
-			tab.Doubt()
+			tab.Invalidate()
 			c.measure("resync", func() {
 				if s, err := tab.Set(context.Background(), routes); err != nil || s.Changed != 0 {
 					b.Fatal(s.Changed, err)
@@ -200,7 +200,7 @@ func repair(b *testing.B, tab *Table, doubt <-chan struct{}, routes []routing.Ro
 		case <-time.After(5 * time.Second):
 			b.Fatal("no event")
 		}
-		tab.Doubt()
+		tab.Invalidate()
 		s, err := tab.Set(context.Background(), routes)
 		if err != nil {
 			b.Fatal(err)
@@ -241,7 +241,7 @@ func BenchmarkForeignReplacements(b *testing.B) {
 				end = nil
 			case <-doubt:
 				from := time.Now()
-				tab.Doubt()
+				tab.Invalidate()
 				mustSet(b, tab, want)
 				rereads, spent = rereads+1, spent+time.Since(from)
 				<-time.After(pace - time.Since(from))

@@ -162,7 +162,7 @@ func TestSetTwiceChangesNothing(t *testing.T) {
 	set(t, tab, mixed())
 	for _, doubt := range []bool{false, true} {
 		if doubt {
-			tab.Doubt()
+			tab.Invalidate()
 		}
 		if s := set(t, tab, mixed()); s.Changed != 0 {
 			t.Errorf("doubt %v: changed %d", doubt, s.Changed)
@@ -244,7 +244,7 @@ func TestForeignRoutesSurvive(t *testing.T) {
 		{"change", func() { set(t, tab, sorted(via("10.244.2.0/24", "10.1.0.13"), via("fd00:244:0:2::/64", "fd01::13"))) }},
 		{"drift repair", func() {
 			ip(t, "route del 10.244.2.0/24 proto 114 metric 114 table main")
-			tab.Doubt()
+			tab.Invalidate()
 			set(t, tab, mixed())
 		}},
 		{"another process", func() { set(t, table(t), mixed()) }},
@@ -370,7 +370,7 @@ func repaired(t *testing.T, tab *Table, doubt <-chan struct{}, want []routing.Ro
 		default:
 			return false, fmt.Sprintf("nobody doubts that the kernel holds %v", held(t))
 		}
-		tab.Doubt()
+		tab.Invalidate()
 		s, err := tab.Set(context.Background(), want)
 		has := held(t)
 		return err == nil && s.Have == len(want) && slices.Equal(has, want), fmt.Sprintf("the kernel holds %v", has)
@@ -444,18 +444,18 @@ func TestNothingIsDeletedWhileTheTableCannotBeReadWhole(t *testing.T) {
 	}()
 	interrupted := 0
 	for range 100 {
-		for tab.Doubt(); !tab.sure; tab.Doubt() { // until all could be read, and is there
+		for tab.Invalidate(); !tab.synced; tab.Invalidate() { // until all could be read, and is there
 			set(t, tab, mixed())
-			if tab.sure {
+			if tab.synced {
 				break
 			}
 		}
-		tab.Doubt()
+		tab.Invalidate()
 		s, err := tab.Set(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tab.sure {
+		if tab.synced {
 			continue // read whole, and so deleted
 		}
 		if interrupted++; s.Changed != 0 {

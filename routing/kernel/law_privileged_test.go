@@ -45,7 +45,7 @@ func TestTheKernelHoldsWhatWasSetLastWhateverWasSetBefore(t *testing.T) {
 			rt.Fatalf("the kernel has %v, want %v", got, want)
 		}
 		if rapid.Bool().Draw(rt, "doubt") {
-			tab.Doubt() // it looks at all of it once more
+			tab.Invalidate() // it looks at all of it once more
 		}
 		if s, err := tab.Set(t.Context(), want); err != nil || s.Changed != 0 {
 			rt.Fatalf("the same once more: %+v: %v", s, err)

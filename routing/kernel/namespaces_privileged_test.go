@@ -308,7 +308,7 @@ func TestOverlayCarriesEveryPodToEveryPodAndHost(t *testing.T) {
 					t.Error(err)
 				}
 				set(t, tab, plan.Routes)
-				tab.Doubt()
+				tab.Invalidate()
 			}
 			if s := set(t, tab, plan.Routes); s.Changed != 0 {
 				t.Errorf("%s: changed %d", h.name, s.Changed)
@@ -365,7 +365,7 @@ func TestRoutesThroughTheTunnelAreTakenWhileAnotherRouteLeadsToAllPods(t *testin
 			if err := tab.SetTunnel(context.Background(), plan.Tunnel); err != nil {
 				t.Error(err)
 			}
-			tab.Doubt() // with fresh eyes it tries once
+			tab.Invalidate() // with fresh eyes it tries once
 			set(t, tab, plan.Routes)
 		})
 	}
@@ -399,7 +399,7 @@ func TestTunnelFollowsItsPeersAndGoesWithoutATrace(t *testing.T) {
 			t.Errorf("neighbours:\n%s", got)
 		}
 		h.ip("link del plinth-vxlan")
-		tab.Doubt()
+		tab.Invalidate()
 		apply(moved)
 		if err := tab.Clear(context.Background()); err != nil {
 			t.Error(err)
@@ -443,7 +443,7 @@ func TestEntriesOfTheTunnelThatSomebodyRemovesOrChangesAreBack(t *testing.T) {
 			wait.True(t, 15*time.Second, 10*time.Millisecond, fmt.Sprintf("%v is repaired to\n%s", hand, want), func() (bool, string) {
 				select {
 				case <-doubt:
-					tab.Doubt()
+					tab.Invalidate()
 					apply()
 				default:
 				}

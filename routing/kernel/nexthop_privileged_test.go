@@ -25,14 +25,14 @@ func TestARouteWhoseNextHopHasAHostRouteOverAnotherLinkIsWrittenOnce(t *testing.
 		t.Fatalf("the kernel does not take the host route: %s", got)
 	}
 	for i := range 3 {
-		tab.Doubt()
+		tab.Invalidate()
 		if s := set(t, tab, want); s.Changed > 0 {
 			t.Errorf("resync %d: %d routes written though nothing changed: %s", i+1, s.Changed, ip(t, "route show proto 114"))
 		}
 	}
 	ip(t, "route del 10.1.0.12/32 dev side0")
 	ip(t, "-6 route del fd01::12/128 dev side0")
-	tab.Doubt()
+	tab.Invalidate()
 	if s := set(t, tab, want); s.Changed != len(want) {
 		t.Errorf("%d routes follow their next hops back to the subnet's link, want %d", s.Changed, len(want))
 	}
@@ -68,7 +68,7 @@ func TestLinkLocalNextHopsLeadToBothFamilies(t *testing.T) {
 				t.Errorf("no %q in\n%s", line, got)
 			}
 		}
-		tab.Doubt()
+		tab.Invalidate()
 		if s := set(t, tab, want); s.Changed != 0 {
 			t.Errorf("%v: read back, %d are written again", tt.hops, s.Changed)
 		}

@@ -18,7 +18,7 @@ const rulePriority = 31140
 // routes for them, and in no other.
 func (t *Table) setRules(want []routing.Route, mayDelete bool) error {
 	wanted := forwarded(want)
-	if t.sure && wanted == t.ruled {
+	if t.synced && wanted == t.ruled {
 		return nil
 	}
 	var errs []error

@@ -39,16 +39,16 @@ type Options struct {
 type Table struct {
 	mark     mark
 	conn     *conn
-	have     []routing.Route // what the kernel holds, if sure
+	have     []routing.Route // what the kernel holds, if synced
 	attempts int             // to read the kernel's tables whole
 	families [2]uint8        // IPv4 and IPv6
-	lacks    [2]bool         // which families the kernel does not have, if sure
-	ruled    [2]bool         // for which families there is our rule, if sure
-	sure     bool
+	lacks    [2]bool         // which families the kernel does not have, if synced
+	ruled    [2]bool         // for which families there is our rule, if synced
+	synced   bool
 
 	wanted    atomic.Pointer[[]routing.Route] // by the last Set, for the watcher; nil: nothing was set yet
 	tunnel    atomic.Uint32                   // index of the tunnel device, which the watcher reads too; 0: none
-	tunnelled routing.Tunnel                  // as it is, if sure
+	tunnelled routing.Tunnel                  // as it is, if synced
 	entries   atomic.Pointer[entries]         // that the tunnel is to have; for the watcher
 	mtus      atomic.Pointer[mtus]            // of the tunnel and of the link below it; for the watcher
 }
@@ -78,8 +78,8 @@ func (f Failure) String() string { return f.Route.String() + ": " + f.Err.Error(
 // metric that ours would have. It is left alone.
 var ErrForeign = errors.New("another program's route has this destination and metric")
 
-// Doubt makes the next Set read back what the kernel holds.
-func (t *Table) Doubt() { t.sure = false }
+// Invalidate makes the next Set read back what the kernel holds.
+func (t *Table) Invalidate() { t.synced = false }
 
 // Set makes want, which is sorted and has each key once, the routes that bear our
 // mark. Routes are added before others are deleted. What fails does not keep the
@@ -93,7 +93,7 @@ func (t *Table) Set(ctx context.Context, want []routing.Route) (State, error) {
 	t.wanted.Store(&want) // before the kernel tells of what follows
 	state, err := t.set(want)
 	if err != nil {
-		t.hangUp()
+		t.reset()
 	}
 	if len(state.Failed) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d routes not as wanted, the first: %v", len(state.Failed), state.Failed[0]))
@@ -102,10 +102,10 @@ func (t *Table) Set(ctx context.Context, want []routing.Route) (State, error) {
 }
 
 func (t *Table) set(want []routing.Route) (State, error) {
-	remembered := t.sure
+	remembered := t.synced
 	state, err := t.attempt(want)
 	if remembered && err == nil && len(state.Failed) > 0 {
-		t.sure = false // perhaps what we remember is not so any more
+		t.synced = false // perhaps what we remember is not so any more
 		retried := state.Failed
 		state, err = t.attempt(want)
 		state.Retried = retried
@@ -130,7 +130,7 @@ func (t *Table) attempt(want []routing.Route) (State, error) {
 			return State{Want: len(want)}, err
 		}
 	}
-	t.have, t.sure = a.reached, complete && len(a.failed) == 0 && ruleErr == nil
+	t.have, t.synced = a.reached, complete && len(a.failed) == 0 && ruleErr == nil
 	return t.state(want, diff, a), ruleErr
 }
 
@@ -149,7 +149,7 @@ func (t *Table) state(want []routing.Route, diff routing.Difference, a applied) 
 func (t *Table) open() (err error) {
 	if t.conn == nil {
 		t.conn, err = dial()
-		t.sure = false
+		t.synced = false
 	}
 	return err
 }
@@ -159,7 +159,7 @@ func (t *Table) learn() (complete bool, err error) {
 	if err := t.open(); err != nil {
 		return false, err
 	}
-	if t.sure {
+	if t.synced {
 		return true, nil
 	}
 	tunnel, err := deviceOf(t.tunnelled)
@@ -234,13 +234,13 @@ func (t *Table) unique(sorted []routing.Route) []routing.Route {
 	return kept
 }
 
-func (t *Table) hangUp() {
+func (t *Table) reset() {
 	if t.conn != nil {
 		t.conn.close()
 		t.conn = nil
 	}
-	t.sure = false
+	t.synced = false
 }
 
 // Close closes the sockets and leaves the routes where they are.
-func (t *Table) Close() { t.hangUp() }
+func (t *Table) Close() { t.reset() }

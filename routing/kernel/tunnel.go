@@ -41,7 +41,7 @@ func (t *Table) SetTunnel(ctx context.Context, want routing.Tunnel) error {
 	if !want.Exists() {
 		return t.dropTunnel()
 	}
-	if t.sure && t.tunnelled.Equal(want) {
+	if t.synced && t.tunnelled.Equal(want) {
 		return nil
 	}
 	was := t.tunnelled
@@ -58,7 +58,7 @@ func (t *Table) setTunnel(was, want routing.Tunnel) error {
 	if err := t.open(); err != nil {
 		return err
 	}
-	if t.sure && t.tunnel.Load() != 0 && was.SameDevice(want) {
+	if t.synced && t.tunnel.Load() != 0 && was.SameDevice(want) {
 		return t.changePeers(entriesOf(was.Peers), want.Peers)
 	}
 	below, err := underlay(want.Local)
@@ -80,13 +80,13 @@ func (t *Table) setTunnel(was, want routing.Tunnel) error {
 	}
 	if index := uint32(devices[0].Attrs().Index); index != t.tunnel.Load() {
 		t.tunnel.Store(index)
-		t.Doubt()
+		t.Invalidate()
 	}
 	return errors.Join(err, setInner(devices[0], want.Inner), t.setPeers(want.Peers))
 }
 
 func (t *Table) dropTunnel() error {
-	if t.tunnel.Load() == 0 && t.sure {
+	if t.tunnel.Load() == 0 && t.synced {
 		return nil
 	}
 	t.tunnel.Store(0)

@@ -82,7 +82,7 @@ func TestARouteOfAnotherProgramsIsNoEventUnlessItTakesThePlaceOfOurs(t *testing.
 			t.Errorf("%s: %d events are taken for ours", tt.what, n)
 		}
 	}
-	tab.Doubt()
+	tab.Invalidate()
 	for _, args := range []string{"route del 10.244.2.0/24 proto bird", "-6 route del fd00:244:0:2::/64 proto bird", "route del default proto bird", "-6 route del default proto bird"} {
 		ip(t, args)
 	}
@@ -126,7 +126,7 @@ func TestAChangeOfAnMTUThatTheTunnelNeedsIsAnEvent(t *testing.T) {
 		}
 	}
 	mend := concerned(t, tab, links, func() {
-		tab.Doubt()
+		tab.Invalidate()
 		mustSetTunnel(t, tab, endOfATunnel())
 	})
 	if mend > 0 {
