@@ -84,7 +84,7 @@ func serveNode(ctx context.Context, f *flags) error {
 	wire, machines := links(listeners)
 	a := agent.New(agent.Options{
 		NodeName: f.nodeName, Identity: disk.ThisMachine(), Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
-		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client,
+		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client, Log: slog.Default(),
 		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort, BFD: listeners}), Table: f.table(),
 		Wire: wire, Mesh: machines,
 	})

@@ -52,6 +52,7 @@ type Options struct {
 	// otherwise it only tells of them.
 	SetSysctls bool
 
+	Log     *slog.Logger // nil: slog's default
 	Client  kubernetes.Interface
 	Speaker *bgp.Speaker
 	Table   *kernel.Table
@@ -87,23 +88,26 @@ type Agent struct {
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
 	a := &Agent{
 		o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), drain: plan.Drain{Time: o.DrainTime},
-		outside: outside{speaker: o.Speaker, table: o.Table, witnesses: link.NewWitnesses(kernel.GatewaysOn)},
-		disk:    onDisk{saver: disk.NewSaver()}, grace: grace{boot: bootGrace, silence: heardLately},
+		outside: outside{speaker: o.Speaker, table: o.Table, witnesses: link.NewWitnesses(o.Log, kernel.GatewaysOn)},
+		disk:    onDisk{saver: disk.NewSaver(o.Log)}, routers: routers{rotation: rotation{log: o.Log}}, grace: grace{boot: bootGrace, silence: heardLately},
 	}
-	a.sources = watch.New(o.Client, o.Namespace, o.NodeName, a.touch)
+	a.sources = watch.New(o.Log, o.Client, o.Namespace, o.NodeName, a.touch)
 	a.kubeProxy.health = proxy.NewHealth(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
-		a.outside.links = link.New(o.Wire, o.Mesh, a.touch)
+		a.outside.links = link.New(o.Log, o.Wire, o.Mesh, a.touch)
 	}
-	a.outside.owners = link.NewOwners(o.Client, o.NodeName)
+	a.outside.owners = link.NewOwners(o.Log, o.Client, o.NodeName)
 	a.kubeProxy.gate = new(proxy.Gate)
 	if o.ProxyURL != "" {
 		a.kubeProxy.gate = proxy.NewGate(&kubeproxy.Prober{}, a.touch)
 	}
 	a.reporting.board = report.NewBoard(o.NodeName, report.Ask{Sessions: o.Speaker.State, LastSeen: a.sources.LastSeen, Links: a.outside.links})
-	a.reporting.writer = report.NewWriter(o.Client, o.NodeName, a.sources.Self)
+	a.reporting.writer = report.NewWriter(o.Log, o.Client, o.NodeName, a.sources.Self)
 	a.reporting.writer.Stuck = a.reporting.board.IsStuck
 	return a
 }
@@ -163,16 +167,19 @@ func (a *Agent) restore() {
 	before := a.disk.saver.Dir.PreviousRun()
 	in, err := a.disk.saver.Dir.Load()
 	if errors.Is(err, disk.ErrOtherOwner) {
-		before = disk.PreviousRun{Booted: before.Booted}
+		before = disk.PreviousRun{Booted: before.Booted, Unread: before.Unread}
+	}
+	if before.Unread != nil {
+		a.o.Log.Warn("starting as if no agent had run here before", "why", before.Unread)
 	}
 	a.follow(before)
 	switch {
 	case errors.Is(err, disk.ErrOtherOwner):
-		slog.Warn("starting without the state on disk", "why", err)
+		a.o.Log.Warn("starting without the state on disk", "why", err)
 	case err != nil:
-		slog.Info("starting without a state", "why", err)
+		a.o.Log.Info("starting without a state", "why", err)
 	case !before.Counts:
-		slog.Info("the state on disk is too old to go by")
+		a.o.Log.Info("the state on disk is too old to go by")
 	default:
 		a.known.restored = &in
 		if before.Follows {
@@ -203,7 +210,7 @@ func (a *Agent) follow(before disk.PreviousRun) {
 	}
 	if before.Booted {
 		a.grace.until = time.Now().Add(a.grace.boot)
-		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.grace.boot)
+		a.o.Log.Info("the machine has booted", "the API server and kube-proxy are given", a.grace.boot)
 	}
 }
 
@@ -284,15 +291,15 @@ func (a *Agent) checkSettings() {
 	a.findWitnesses(m)
 	found, err := kernel.BadSettings(m.Addresses, a.planned.plan.Routing.Routes)
 	if a.o.SetSysctls && len(found) > 0 {
-		slog.Info("changing kernel settings", "settings", fmt.Sprint(found))
+		a.o.Log.Info("changing kernel settings", "settings", fmt.Sprint(found))
 		err = errors.Join(err, kernel.FixSettings(found))
 		found, _ = kernel.BadSettings(m.Addresses, a.planned.plan.Routing.Routes)
 	}
 	if err != nil {
-		slog.Warn("kernel settings", "err", err)
+		a.o.Log.Warn("kernel settings", "err", err)
 	}
 	if !slices.Equal(found, a.reporting.settings) && len(found) > 0 {
-		slog.Warn("kernel settings stand in the way of pods' packets", "settings", fmt.Sprint(found))
+		a.o.Log.Warn("kernel settings stand in the way of pods' packets", "settings", fmt.Sprint(found))
 	}
 	a.reporting.settings = found
 }

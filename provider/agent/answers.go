@@ -100,10 +100,10 @@ func (a *Agent) answer(missing string, now time.Time) {
 }
 
 // tellCoarse logs which pools have so many Nodes or pods that more than these are not answered for, and were not.
-func tellCoarse(before, now []netip.Prefix) {
+func tellCoarse(log *slog.Logger, before, now []netip.Prefix) {
 	for _, p := range now {
 		if !slices.Contains(before, p) {
-			slog.Warn("a pool has addresses of so many Nodes that the addresses around these are not answered for, either", "pool", p)
+			log.Warn("a pool has addresses of so many Nodes that the addresses around these are not answered for, either", "pool", p)
 		}
 	}
 }

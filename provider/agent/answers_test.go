@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -157,7 +158,7 @@ func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
 func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
 	stranger := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"198.51.100.64/28"}}}
 	client := fake.NewClientset(agenttest.RackNode("w1", "10.244.1.0/24", 1), stranger)
-	s := watch.New(client, "kube-system", "w1", func() {})
+	s := watch.New(slog.Default(), client, "kube-system", "w1", func() {})
 	s.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: agenttest.OneRack(t, inventory.ModeNone)}, nil)
 		<-ctx.Done()

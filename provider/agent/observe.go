@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"plinth.dev/plinth/inventory"
@@ -87,7 +86,7 @@ func (a *Agent) wait(what string) bool {
 	if what != a.waiting.what {
 		a.waiting.since = time.Now()
 		if what != "" {
-			slog.Info("waiting", "for", what)
+			a.o.Log.Info("waiting", "for", what)
 		}
 	}
 	a.waiting.what = what

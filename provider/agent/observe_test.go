@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -55,11 +56,11 @@ func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *agenttest.LAN) 
 	f.Subnet = onALink(t).Links()[0].Subnet
 	f.Standing["w9"] = advertise.Up
 	a.known.restored = nil
-	a.outside.links = link.NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, a.touch)
+	a.outside.links = link.NewOf(slog.Default(), agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, a.touch)
 	a.outside.links.Begin(t.Context())
 	t.Cleanup(func() { _ = a.outside.links.Leave(context.Background(), 0) })
 	a.o.Client = fake.NewClientset(agenttest.Served()...)
-	a.sources = watch.New(a.o.Client, "kube-system", "w1", a.touch)
+	a.sources = watch.New(slog.Default(), a.o.Client, "kube-system", "w1", a.touch)
 	a.sources.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: inv}, nil)
 		<-ctx.Done()

@@ -52,10 +52,7 @@ func TestPasswordsNeverShow(t *testing.T) {
 
 func TestAFailureIsLoggedWhenItChanges(t *testing.T) {
 	var log bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	a := &Agent{}
+	a := &Agent{o: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	one, two := errors.New("no buffer space"), errors.New("file exists")
 	for _, err := range []error{nil, one, one, one, two, two, nil, nil, one} {
 		a.tellFailure(err)

@@ -123,23 +123,23 @@ func (a *Agent) routes(m inventory.Machine, st plan.Step) routing.Table {
 		view.Mode = inventory.ModeOverlay
 		t.Tunnel = routing.Plan(view).Tunnel
 	}
-	tellRefusals(a.planned.plan.Routing.Refusals, t.Refusals)
-	tellCoarse(a.planned.plan.Routing.Coarse, t.Coarse)
+	tellRefusals(a.o.Log, a.planned.plan.Routing.Refusals, t.Refusals)
+	tellCoarse(a.o.Log, a.planned.plan.Routing.Coarse, t.Coarse)
 	return t
 }
 
 // tellRefusals logs which pod CIDRs are not routed that were.
-func tellRefusals(before, now []routing.Refusal) {
+func tellRefusals(log *slog.Logger, before, now []routing.Refusal) {
 	told := 0
 	for _, r := range now {
 		if slices.Contains(before, r) {
 			continue
 		}
 		if told++; told > refusalsTold {
-			slog.Warn("more pod CIDRs have no route; see /status", "all", len(now))
+			log.Warn("more pod CIDRs have no route; see /status", "all", len(now))
 			return
 		}
-		slog.Warn("a pod CIDR has no route", "node", r.Node, "cidr", r.CIDR, "reason", r.Reason, "holder", r.Other)
+		log.Warn("a pod CIDR has no route", "node", r.Node, "cidr", r.CIDR, "reason", r.Reason, "holder", r.Other)
 	}
 }
 
@@ -156,10 +156,10 @@ func (a *Agent) apply(ctx context.Context) error {
 		tunnelErr = a.outside.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
 	if first := a.planned.reached.Retried; len(first) > 0 {
-		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.planned.reached.Failed))
+		a.o.Log.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.planned.reached.Failed))
 	}
 	if a.planned.reached.Changed > 0 {
-		slog.Info("changed routes", "changed", a.planned.reached.Changed, "held", a.planned.reached.Have, "wanted", a.planned.reached.Want)
+		a.o.Log.Info("changed routes", "changed", a.planned.reached.Changed, "held", a.planned.reached.Have, "wanted", a.planned.reached.Want)
 	}
 	return errors.Join(tunnelErr, tableErr, a.syncSpeaker(ctx))
 }
@@ -187,9 +187,9 @@ func (a *Agent) tellFailure(err error) {
 	switch {
 	case said == a.reporting.failure:
 	case err != nil:
-		slog.Error("not all is as planned", "err", err)
+		a.o.Log.Error("not all is as planned", "err", err)
 	default:
-		slog.Info("all is as planned again")
+		a.o.Log.Info("all is as planned again")
 	}
 	a.reporting.failure = said
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -149,11 +148,11 @@ func (a *Agent) tellUnread() {
 	}
 	for _, what := range now.Sentences() {
 		if !slices.Contains(a.reporting.unread.Sentences(), what) {
-			slog.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
+			a.o.Log.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
 		}
 	}
 	if now == (lb.Unread{}) {
-		slog.Info("all that is stored can be read again")
+		a.o.Log.Info("all that is stored can be read again")
 	}
 	a.reporting.unread = now
 }

@@ -23,6 +23,7 @@ const alternate = 10 * time.Second
 // router of a rack, which tries it at once, for as long as terms of sessions are tried; see
 // [inventory.Safety.Trial].
 type rotation struct {
+	log      *slog.Logger
 	sessions map[bgp.Key]*rotating
 	version  uint64 // changes so far of what sessions are planned with
 }
@@ -95,14 +96,14 @@ func (r *rotation) decide(x *rotating, key bgp.Key, latest bgp.Password, up bool
 		if lasted < patience {
 			return patience - lasted
 		}
-		slog.Warn("the new password does not bring the session up; the former one is tried again", "session", key, "secret", x.key)
+		r.log.Warn("the new password does not bring the session up; the former one is tried again", "session", key, "secret", x.key)
 		x.tried, x.rejects = latest, true
 		take(x.good)
 		return alternate
 	case limit == 0, x.good == "":
 		take(latest)
 	case up && latest != "" && x.tried != latest && first():
-		slog.Info("trying the new password first, for all machines of the rack", "session", key, "secret", x.key)
+		r.log.Info("trying the new password first, for all machines of the rack", "session", key, "secret", x.key)
 		x.tried, x.rejects = latest, false
 		take(latest)
 		return limit

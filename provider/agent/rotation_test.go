@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ spec:
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return &rotations{t: t, inv: inv, of: map[string]*rotation{"w1": {}, "w2": {}}, up: map[string]time.Time{}, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	return &rotations{t: t, inv: inv, of: map[string]*rotation{"w1": {log: slog.Default()}, "w2": {log: slog.Default()}}, up: map[string]time.Time{}, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
 // after lets time pass, with the router's password; sessions come up a second after both agree, and

@@ -13,7 +13,7 @@ func (a *Agent) admit(now time.Time) {
 	told := map[string]int{}
 	tell := func(level slog.Level, what string, p advertise.Passage) {
 		if told[what]++; told[what] <= refusalsTold {
-			slog.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
+			a.o.Log.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
 		}
 	}
 	for _, p := range a.kubeProxy.gate.Apply(&a.inputs, now) {
@@ -31,7 +31,7 @@ func (a *Agent) admit(now time.Time) {
 	}
 	for what, n := range told {
 		if n > refusalsTold {
-			slog.Warn(what+", and more of them; see /status", "all", n)
+			a.o.Log.Warn(what+", and more of them; see /status", "all", n)
 		}
 	}
 }

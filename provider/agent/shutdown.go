@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"plinth.dev/plinth/provider/agent/disk"
@@ -28,12 +27,12 @@ func (a *Agent) shutdown(ctx context.Context, kernelEvents <-chan struct{}) erro
 		a.drainFully(ctx, kernelEvents)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
-		slog.Info("stopping", "announcements", "withdrawn")
+		a.o.Log.Info("stopping", "announcements", "withdrawn")
 		return errors.Join(a.outside.links.Leave(ctx, 0), a.outside.speaker.Stop(ctx, "the agent was stopped"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
-	slog.Info("leaving", "announcements", "left to graceful restart")
+	a.o.Log.Info("leaving", "announcements", "left to graceful restart")
 	return errors.Join(a.outside.links.Leave(ctx, link.HandOver), a.outside.speaker.Leave(ctx))
 }
 
@@ -72,7 +71,7 @@ func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 	defer cancel()
 	a.drain.Asked = true
 	if !a.workUntil(ctx, kernelEvents, func() bool { return a.phase.Withdrawn }) {
-		slog.Warn("the drain came to no end", "waiting for", a.waiting.what)
+		a.o.Log.Warn("the drain came to no end", "waiting for", a.waiting.what)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
 	if _, err := d.Load(); !errors.As(err, new(*inventory.NewerFormatError)) || !strings.Contains(err.Error(), StateFile) {
 		t.Errorf("loading says %v", err)
 	}
-	if p := d.PreviousRun(); p.Counts || p.Follows {
+	if p := d.PreviousRun(); p.Counts || p.Follows || p.Unread == nil {
 		t.Errorf("it goes by %+v", p)
 	}
 }

@@ -17,6 +17,7 @@ const saveEvery = time.Second
 // Saver writes to the state directory in goroutines of its own: the disk may hang, and
 // nothing else may with it.
 type Saver struct {
+	log     *slog.Logger
 	Dir     Dir
 	inputs  latest.Value[plan.Inputs]
 	alive   latest.Value[alive]
@@ -27,7 +28,9 @@ type Saver struct {
 }
 
 // NewSaver returns one that has no directory yet.
-func NewSaver() *Saver { return &Saver{inputs: latest.New[plan.Inputs](), alive: latest.New[alive]()} }
+func NewSaver(log *slog.Logger) *Saver {
+	return &Saver{log: log, inputs: latest.New[plan.Inputs](), alive: latest.New[alive]()}
+}
 
 // Start has what it is given written until stop is called, or ctx ends.
 func (s *Saver) Start(ctx context.Context) {
@@ -70,17 +73,17 @@ func (s *Saver) WriteAlive(last Handover) { s.alive.Put(s.Dir.alive(last)) }
 
 func (s *Saver) writeInputs(in plan.Inputs) {
 	if err := s.Dir.Save(in); err != nil {
-		slog.Warn("the state was not saved", "err", err)
+		s.log.Warn("the state was not saved", "err", err)
 	}
 }
 
 func (s *Saver) writeAlive(last alive) {
 	if err := s.Dir.write(AliveFile, last); err != nil {
-		slog.Warn("no sign of life on disk", "err", err)
+		s.log.Warn("no sign of life on disk", "err", err)
 	}
 	if !s.Dir.last.isThere(s.Dir.dir) {
 		if !s.gone.Swap(true) {
-			slog.Warn("the saved state is not what was written: it is written again", "folder", s.Dir.dir)
+			s.log.Warn("the saved state is not what was written: it is written again", "folder", s.Dir.dir)
 		}
 	}
 }

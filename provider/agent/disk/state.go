@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/netip"
 	"os"
@@ -138,6 +137,7 @@ type PreviousRun struct {
 	Drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
 	Lost    []netip.Addr   // routers
 	Claims  []netip.Addr   // VIPs on links
+	Unread  error          // why nothing is known of it: a newer agent wrote it
 }
 
 // PreviousRun is what is known of the process before this one.
@@ -145,16 +145,16 @@ func (d Dir) PreviousRun() PreviousRun {
 	var last alive
 	now := d.now()
 	var head struct{ Format int }
+	var newer error
 	err := d.read(AliveFile, &head)
 	if err == nil && head.Format > aliveFormat {
-		err = newerFile(d.dir, AliveFile, head.Format, aliveFormat)
-		slog.Warn("starting as if no agent had run here before", "why", err)
+		newer = newerFile(d.dir, AliveFile, head.Format, aliveFormat)
 	} else {
 		err = d.read(AliveFile, &last)
 	}
 	switch {
-	case err != nil, last.Owner.conflict(d.owner) != "":
-		return PreviousRun{Booted: now.Up < bootsFor}
+	case newer != nil, err != nil, last.Owner.conflict(d.owner) != "":
+		return PreviousRun{Booted: now.Up < bootsFor, Unread: newer}
 	case last.BootID != now.BootID:
 		return PreviousRun{Counts: isAge(now.Wall.Sub(last.Wall), keepsFor), Booted: true, Lost: last.Lost}
 	}

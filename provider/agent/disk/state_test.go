@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -77,7 +78,7 @@ func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSaver()
+	s := NewSaver(slog.Default())
 	s.Dir = d // and nobody writes
 	in := agenttest.SomeInputs(t)
 	for i := range 3 {
@@ -156,7 +157,7 @@ func TestASavedStateThatIsGoneIsWrittenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, in, file := NewSaver(), agenttest.SomeInputs(t), filepath.Join(dir, StateFile)
+	s, in, file := NewSaver(slog.Default()), agenttest.SomeInputs(t), filepath.Join(dir, StateFile)
 	s.Dir, in.Version = d, plan.Version{Self: 1}
 	writes := func() bool {
 		t.Helper()

@@ -56,6 +56,7 @@ type Neighbors interface {
 //
 // An agent's pass hands it plans ([Links.Set]) and takes what came of them ([Links.Reached]).
 type Links struct {
+	log     *slog.Logger
 	wire    Wire
 	mesh    Neighbors
 	changed func() // somebody else answers for something than before
@@ -116,8 +117,8 @@ type Reached struct {
 }
 
 // New returns the links of a machine that answers by w, and knows the others by m.
-func New(w *onlink.Responder, m *mesh.Mesh, changed func()) *Links {
-	l := NewOf(w, m, changed)
+func New(log *slog.Logger, w *onlink.Responder, m *mesh.Mesh, changed func()) *Links {
+	l := NewOf(log, w, m, changed)
 	l.close = func(ctx context.Context, handOver time.Duration) error {
 		m.Close(ctx, handOver) // while this machine answers on
 		w.Close()
@@ -127,9 +128,9 @@ func New(w *onlink.Responder, m *mesh.Mesh, changed func()) *Links {
 }
 
 // NewOf is New for what else may answer, and know the others.
-func NewOf(w Wire, n Neighbors, changed func()) *Links {
+func NewOf(log *slog.Logger, w Wire, n Neighbors, changed func()) *Links {
 	return &Links{
-		wire: w, mesh: n, changed: changed, plans: latest.New[Plans](), found: make(chan found, 16),
+		log: log, wire: w, mesh: n, changed: changed, plans: latest.New[Plans](), found: make(chan found, 16),
 		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{}, strangers: map[netip.Addr]onlink.MAC{},
 		wireGrace: defaultWireGrace, brokenSince: map[netip.Prefix]time.Duration{},
 	}
@@ -272,7 +273,7 @@ func (l *Links) decide(ctx context.Context) (next time.Duration) {
 	}
 	err := l.wire.Set(ctx, configs)
 	if ctx.Err() == nil {
-		l.wireFailure = tellNew("not all addresses can be answered for", l.wireFailure, err)
+		l.wireFailure = tellNew(l.log, "not all addresses can be answered for", l.wireFailure, err)
 	}
 	if err != nil {
 		next = sooner(next, retryEvery)
@@ -382,12 +383,12 @@ func (l *Links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr,
 }
 
 // tellNew logs an error unless it is as the last one was, and returns what it said.
-func tellNew(what, last string, err error) string {
+func tellNew(log *slog.Logger, what, last string, err error) string {
 	if err == nil {
 		return ""
 	}
 	if err.Error() != last {
-		slog.Error(what, "err", err)
+		log.Error(what, "err", err)
 	}
 	return err.Error()
 }
@@ -404,7 +405,7 @@ func (l *Links) publish(all []Reached) {
 		subnets[r.plan.Link.Subnet] = true
 	}
 	for _, subnet := range slices.SortedFunc(maps.Keys(subnets), netip.Prefix.Compare) {
-		tellClaims(subnet, claimsOn(before, subnet), claimsOn(all, subnet))
+		tellClaims(l.log, subnet, claimsOn(before, subnet), claimsOn(all, subnet))
 	}
 	if !same {
 		l.changed()
@@ -420,15 +421,15 @@ func claimsOn(all []Reached, subnet netip.Prefix) []netip.Addr {
 }
 
 // tellClaims logs what the machine begins to answer for, and what it answers for no more.
-func tellClaims(subnet netip.Prefix, before, now []netip.Addr) {
+func tellClaims(log *slog.Logger, subnet netip.Prefix, before, now []netip.Addr) {
 	without := func(all, others []netip.Addr) []netip.Addr {
 		return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return slices.Contains(others, a) })
 	}
 	if put := without(now, before); len(put) > 0 {
-		slog.Info("answering on the link", "subnet", subnet, "vips", put)
+		log.Info("answering on the link", "subnet", subnet, "vips", put)
 	}
 	if gone := without(before, now); len(gone) > 0 {
-		slog.Info("answering on the link no more", "subnet", subnet, "vips", gone)
+		log.Info("answering on the link no more", "subnet", subnet, "vips", gone)
 	}
 }
 

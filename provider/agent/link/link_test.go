@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"testing"
@@ -22,7 +23,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 }
 
 func startLinks(t *testing.T, f *agenttest.LAN, remembered ...netip.Addr) *Links {
-	l := NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, func() {})
+	l := NewOf(slog.Default(), agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, func() {})
 	l.remembered = remembered
 	beginLinks(t, l)
 	return l
@@ -183,7 +184,7 @@ func TestTheMachineThatWouldFollowFindsOnTheWireWhoHasAVIP(t *testing.T) {
 
 // A host that had the address first, as one with a lease of that address has.
 func TestAHostThatHasAVIPBeforeAnybodyAnswersForItIsNamed(t *testing.T) {
-	l := NewOf(agenttest.Wire{LAN: agenttest.NewLAN()}, agenttest.Mesh{LAN: agenttest.NewLAN()}, func() {})
+	l := NewOf(slog.Default(), agenttest.Wire{LAN: agenttest.NewLAN()}, agenttest.Mesh{LAN: agenttest.NewLAN()}, func() {})
 	vip := netip.MustParseAddr("192.168.1.200")
 	l.take(Plans{"w1", []advertise.LinkPlan{agenttest.LANPlan(map[string][]string{"192.168.1.200": {"w1"}})}})
 	plan := func(served bool) {

@@ -34,7 +34,7 @@ func (l *Links) setMesh(ctx context.Context, plans []advertise.LinkPlan) (next t
 	if ctx.Err() != nil {
 		return 0
 	}
-	l.meshed.failure = tellNew("cannot follow the machines of a link", l.meshed.failure, err)
+	l.meshed.failure = tellNew(l.log, "cannot follow the machines of a link", l.meshed.failure, err)
 	if err == nil {
 		return 0
 	}

@@ -44,6 +44,7 @@ func ownerWishes(node string, reached []Reached, said func(vip netip.Addr) strin
 // Owners has claims of VIPs on links say which machine answers, for people to read: nothing goes by it. It
 // writes in a goroutine of its own: while the API server is away nothing else waits for it.
 type Owners struct {
+	log    *slog.Logger
 	client kubernetes.Interface
 	self   string // the Node
 	want   latest.Value[[]ownerWish]
@@ -54,8 +55,8 @@ type Owners struct {
 }
 
 // NewOwners returns what writes for a Node.
-func NewOwners(client kubernetes.Interface, self string) *Owners {
-	return &Owners{client: client, self: self, want: latest.New[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
+func NewOwners(log *slog.Logger, client kubernetes.Interface, self string) *Owners {
+	return &Owners{log: log, client: client, self: self, want: latest.New[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
 }
 
 // Report hands over how the links do, and what claims say by now. It never waits.
@@ -72,7 +73,7 @@ const ownerTimeout = 10 * time.Second
 // Run writes what is wanted, the latest, until ctx ends.
 func (w *Owners) Run(ctx context.Context) {
 	if len(validation.IsValidLabelValue(w.self)) > 0 {
-		slog.Warn("claims do not say what this machine answers for: the Node's name is too long for a label", "node", w.self)
+		w.log.Warn("claims do not say what this machine answers for: the Node's name is too long for a label", "node", w.self)
 		return
 	}
 	var all []ownerWish
@@ -105,7 +106,7 @@ func (w *Owners) write(ctx context.Context, all []ownerWish) bool {
 		}
 		if err := w.patch(ctx, wish); err != nil {
 			if ctx.Err() == nil {
-				w.failure = tellNew("cannot write who answers for a VIP", w.failure, err)
+				w.failure = tellNew(w.log, "cannot write who answers for a VIP", w.failure, err)
 			}
 			return false
 		}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"testing"
@@ -54,7 +55,7 @@ func TestClaimsSayWhoAnswersOnceForEachChange(t *testing.T) {
 		return failing, nil, errors.New("the API server is away")
 	})
 	now := time.Unix(0, 0)
-	w := NewOwners(client, "a")
+	w := NewOwners(slog.Default(), client, "a")
 	w.clock = func() time.Time { return now }
 	said := func() string {
 		t.Helper()

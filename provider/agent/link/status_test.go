@@ -1,6 +1,7 @@
 package link
 
 import (
+	"log/slog"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -50,7 +51,7 @@ func TestWhatIsShownOfALinkIsTold(t *testing.T) {
 	vip := netip.MustParseAddr("192.168.1.200")
 	f.Conflicts[vip] = onlink.MAC{5: 200}
 	told := make(chan struct{}, 100)
-	l := NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, func() { told <- struct{}{} })
+	l := NewOf(slog.Default(), agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, func() { told <- struct{}{} })
 	beginLinks(t, l)
 	l.Set(Plans{"w1", []advertise.LinkPlan{agenttest.LANPlan(map[string][]string{"192.168.1.200": {"w1", "w2"}})}})
 	f.Until(t, vip)

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"log/slog"
 	"net/netip"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestAMachineWhoseWireDoesNotWorkAsksTheOthersToOwnWhatItHas(t *testing.T) {
 func TestAMachineWhoseWireIsGoneForAMomentLeavesNothing(t *testing.T) {
 	f := agenttest.NewLAN()
 	f.Standing["w2"], f.Standing["w3"] = advertise.Up, advertise.Up
-	l := NewOf(agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, func() {})
+	l := NewOf(slog.Default(), agenttest.Wire{LAN: f}, agenttest.Mesh{LAN: f}, func() {})
 	l.wireGrace = time.Hour
 	beginLinks(t, l)
 	own := netip.MustParseAddr("192.168.1.200")

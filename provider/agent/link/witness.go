@@ -11,6 +11,7 @@ import (
 // Witnesses are the machine's default gateways, which are the witness of the links that they are on, where the inventory
 // names none. It is for one goroutine.
 type Witnesses struct {
+	log   *slog.Logger
 	Find  findGateways
 	known map[netip.Prefix][]netip.Addr // by link
 }
@@ -19,8 +20,8 @@ type Witnesses struct {
 type findGateways = func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error)
 
 // NewWitnesses returns witnesses of which none was looked for.
-func NewWitnesses(find findGateways) *Witnesses {
-	return &Witnesses{Find: find, known: map[netip.Prefix][]netip.Addr{}}
+func NewWitnesses(log *slog.Logger, find findGateways) *Witnesses {
+	return &Witnesses{log: log, Find: find, known: map[netip.Prefix][]netip.Addr{}}
 }
 
 // Fill returns plans in which links have their witnesses.
@@ -53,7 +54,7 @@ func (w *Witnesses) Refresh(plans []advertise.LinkPlan) (changed bool) {
 func (w *Witnesses) on(p advertise.LinkPlan) []netip.Addr {
 	found, err := w.Find(p.Link.Subnet, p.Self)
 	if err != nil {
-		slog.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
+		w.log.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
 	}
 	if len(found) == 0 {
 		return w.known[p.Link.Subnet]

@@ -120,6 +120,7 @@ const beatEvery = 5 * time.Minute
 // which people read, waits until the last such change is half a minute old, so that a session
 // whose cause changes with each attempt does not keep all who watch the Node busy.
 type Writer struct {
+	log         *slog.Logger
 	client      kubernetes.Interface
 	nodeName    string
 	want        latest.Value[plan.Condition]
@@ -147,8 +148,8 @@ func (l written) shownAt(seen plan.Condition, now time.Time) plan.Condition {
 }
 
 // NewWriter returns a writer for a Node, which self tells as it is by now; false: it is not there.
-func NewWriter(client kubernetes.Interface, nodeName string, now func() (plan.Node, bool)) *Writer {
-	return &Writer{
+func NewWriter(log *slog.Logger, client kubernetes.Interface, nodeName string, now func() (plan.Node, bool)) *Writer {
+	return &Writer{log: log,
 		client: client, nodeName: nodeName, want: latest.New[plan.Condition](), now: now, Stuck: func() bool { return false }, clock: time.Now, rewordEvery: rewordEvery,
 	}
 }
@@ -197,14 +198,14 @@ func (w *Writer) write(ctx context.Context, c plan.Condition) time.Duration {
 		return left
 	}
 	if err := w.patch(ctx, shown, c); err != nil {
-		slog.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
+		w.log.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
 		return writeRetry
 	}
 	w.last = written{n.Condition, c, now}
 	if reworded {
 		w.reworded = now
 	}
-	slog.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
+	w.log.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
 	return 0
 }
 
@@ -215,7 +216,7 @@ func (w *Writer) beat(ctx context.Context, c plan.Condition) {
 		return
 	}
 	if err := w.patch(ctx, c, c); err != nil {
-		slog.Warn("the condition could not be written again", "type", lb.FabricReady, "err", err)
+		w.log.Warn("the condition could not be written again", "type", lb.FabricReady, "err", err)
 	}
 }
 

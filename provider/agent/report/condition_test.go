@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,7 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 		n, err := client.CoreV1().Nodes().Get(context.Background(), "w1", metav1.GetOptions{})
 		return plan.NodeOf(n), err == nil
 	}
-	w := NewWriter(client, "w1", now)
+	w := NewWriter(slog.Default(), client, "w1", now)
 	for _, c := range []Tally{{Routes: 11, RoutesWanted: 12}, {Routes: 11, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12, SessionsWanted: 2, Sessions: 1}} {
 		w.write(t.Context(), c.Statement().Condition())
 	}
@@ -72,7 +73,7 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
 	began := time.Now()
 	at := began
-	w := NewWriter(client, "w1", func() (plan.Node, bool) {
+	w := NewWriter(slog.Default(), client, "w1", func() (plan.Node, bool) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 		return plan.NodeOf(n), err == nil
 	})
@@ -120,7 +121,7 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 func TestAConditionThatStaysIsWrittenEveryFiveMinutesUnlessTheAgentIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
-		w := NewWriter(client, "w1", func() (plan.Node, bool) {
+		w := NewWriter(slog.Default(), client, "w1", func() (plan.Node, bool) {
 			n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 			return plan.NodeOf(n), err == nil
 		})
@@ -164,7 +165,7 @@ func TestAConditionThatWaitsIsWrittenWhenItsTimeHasCome(t *testing.T) {
 		}
 		return plan.NodeOf(n).Condition
 	}
-	w := NewWriter(client, "w1", func() (plan.Node, bool) { return plan.Node{Condition: shown()}, true })
+	w := NewWriter(slog.Default(), client, "w1", func() (plan.Node, bool) { return plan.Node{Condition: shown()}, true })
 	w.rewordEvery = 50 * time.Millisecond
 	go w.Run(t.Context())
 	first := Tally{SessionsWanted: 1}.Statement().Condition()

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ func (s *Sources) believeNodes(from *objectCache[*routing.Node], there map[strin
 		s.doubt.listed = !own
 	}
 	if !own {
-		slog.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
+		s.log.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
 	}
 	return own
 }

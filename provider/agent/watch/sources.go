@@ -33,6 +33,7 @@ type Timing struct {
 
 // Sources keep up with all that the API server says and a plan needs.
 type Sources struct {
+	log             *slog.Logger
 	client          kubernetes.Interface
 	namespace       string
 	nodeName        string
@@ -95,9 +96,9 @@ type following struct {
 const secretPatience = 5 * time.Second
 
 // New returns sources that have asked nobody yet. Changed is called whenever a snapshot may be another one.
-func New(client kubernetes.Interface, namespace, nodeName string, changed func()) *Sources {
+func New(log *slog.Logger, client kubernetes.Interface, namespace, nodeName string, changed func()) *Sources {
 	s := &Sources{
-		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: accepted{lastSeen: time.Now()},
+		log: log, client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: accepted{lastSeen: time.Now()},
 		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), order: order{moved: map[string]*routing.Node{}},
 		departed: departed{since: map[netip.Prefix]time.Time{}}, caches: caches{secrets: map[string]*objectCache[map[string][]byte]{}},
 		following: following{stopSecret: map[string]context.CancelFunc{}},
@@ -203,7 +204,7 @@ func (s *Sources) followRack(ctx context.Context, rack string) {
 		for own.Err() == nil {
 			err := s.FollowInventory(own, rack, func(f source.Followed, err error) { s.Accept(own, f, err) })
 			if own.Err() == nil {
-				slog.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
+				s.log.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
 				pause(own, time.Second)
 			}
 		}
@@ -254,7 +255,7 @@ func (s *Sources) tryOut(ctx context.Context, f source.Followed) {
 		s.mu.Lock()
 		over := ctx.Err() == nil && s.accepted.trial == f.Trial
 		if over {
-			slog.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", f.Trial.ID)
+			s.log.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", f.Trial.ID)
 			s.accepted.inventory, s.accepted.trial = f.Inventory, nil
 		}
 		s.mu.Unlock()

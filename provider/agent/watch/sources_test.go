@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -52,7 +53,7 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*Sour
 		client.watches.Add(1)
 		return true, watch.Filter(w, selected(action.(clienttesting.WatchAction).GetWatchRestrictions().Labels)), err
 	})
-	s := New(client, "kube-system", "w1", func() {})
+	s := New(slog.Default(), client, "kube-system", "w1", func() {})
 	s.Transition.Pause, s.Timing.Grace = 50*time.Millisecond, 50*time.Millisecond
 	s.FollowInventory = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		set(source.Followed{Inventory: agenttest.OneRack(t, mode)}, nil)
@@ -221,7 +222,7 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return !readable.Load(), nil, apierrors.NewForbidden(corev1.Resource("secrets"), "bgp", nil)
 	})
-	s := New(client, "kube-system", "w1", func() {})
+	s := New(slog.Default(), client, "kube-system", "w1", func() {})
 	s.restored.Passwords = map[inventory.SecretKey]bgp.Password{key: "s3cret", {Secret: "other", Key: "tor"}: "none of ours"}
 	s.followSecrets(t.Context(), []string{"bgp"})
 	locked := func() (map[inventory.SecretKey]bgp.Password, uint64) {
@@ -249,7 +250,7 @@ func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 		if err := m.Add(secret); err != nil {
 			t.Fatal(err)
 		}
-		s := New(fake.NewClientset(), "kube-system", "w1", func() {})
+		s := New(slog.Default(), fake.NewClientset(), "kube-system", "w1", func() {})
 		s.caches.secrets["bgp"] = m
 		if got := s.passwords()[key]; got != want {
 			t.Errorf("%q: the password has %d bytes, not %d", value, len(got), len(want))
@@ -259,7 +260,7 @@ func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 
 func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 	client := fake.NewClientset()
-	s := New(client, "kube-system", "w1", func() {})
+	s := New(slog.Default(), client, "kube-system", "w1", func() {})
 	s.Start(t.Context())
 	s.followRack(t.Context(), "r1")
 	s.followNodes(t.Context(), "")
@@ -305,7 +306,7 @@ func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.accepted.inventory
 	}
-	s := New(fake.NewClientset(), "kube-system", "w1", func() {})
+	s := New(slog.Default(), fake.NewClientset(), "kube-system", "w1", func() {})
 	accepted.Safety.SessionTrial, s.Timing.Trial = inventory.Some(100*time.Millisecond), 100*time.Millisecond
 	trial := source.Trial{Inventory: tried, ID: "1", Routers: []string{"tor"}, Until: time.Now().Add(-time.Minute)} // the controller's clock is behind
 	s.Accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)

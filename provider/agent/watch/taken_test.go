@@ -3,6 +3,7 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"testing"
@@ -204,7 +205,7 @@ func TestNothingIsForgottenWhileTheInventoryCannotBeRead(t *testing.T) {
 // One timer is for all that departs, whatever a kubelet does to its Node.
 func TestAPassIsMadeOnceWhatANodeHadIsForgotten(t *testing.T) {
 	woken := make(chan struct{}, 1)
-	s := New(fake.NewClientset(), "kube-system", "w1", func() { woken <- struct{}{} })
+	s := New(slog.Default(), fake.NewClientset(), "kube-system", "w1", func() { woken <- struct{}{} })
 	s.caches.self.items["w1"], s.caches.inPools.synced, s.Timing.Grace = plan.Node{}, true, 20*time.Millisecond
 	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28"), netip.MustParsePrefix("203.0.113.32/28")})
 	if in := takenIn(s, 0); !takes("203.0.113.16/28", "203.0.113.32/28")(in) {

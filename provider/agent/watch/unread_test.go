@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -42,7 +43,7 @@ func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 // TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore, if there was one of its rack.
 func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testing.T) {
 	for rack, want := range map[string]bool{"r1": true, "elsewhere": false, "": false} {
-		s := New(fake.NewClientset(), "kube-system", "w1", func() {})
+		s := New(slog.Default(), fake.NewClientset(), "kube-system", "w1", func() {})
 		s.known = plan.Node{}
 		s.known.Name, s.known.Rack = "w1", "r1"
 		if rack != "" {
@@ -63,7 +64,7 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 // TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt: to this process, or the one before.
 func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 	a, b := lb.ServiceKey{Namespace: "d", Name: "a"}, lb.ServiceKey{Namespace: "d", Name: "b"}
-	s := New(fake.NewClientset(), "kube-system", "w1", func() {})
+	s := New(slog.Default(), fake.NewClientset(), "kube-system", "w1", func() {})
 	s.restored = restoredOf(plan.Inputs{Offers: sorted.Of(advertise.Offer{Service: b, VIP: netip.MustParseAddr("192.0.2.2")})})
 	add := func(objects ...*networkingv1.IPAddress) {
 		t.Helper()
