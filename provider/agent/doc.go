@@ -8,22 +8,27 @@
 // stays in force while the API server is away, and is on disk for the process that
 // follows this one.
 //
-// How data moves from the API server to a plan, and back:
+// How data moves from the API server to a plan, and back; each name with a dot is of a room below:
 //
 //	API server            watches of their own
 //	   |                        |
 //	   v                        v
-//	mirror, catalog -> sources.snapshot -> inputs -+-> routing.Planner ---+
-//	 (one a kind)       (what is missing)    ^     |                      v
-//	                                         |     +-> advertise.Planner -> plan
-//	state on disk -> restored ---------------+     |                      |
-//	kube-proxy's health, drain, maintenance -------+              apply: routeTable, speaker
-//	                                                                      |
-//	disk <- saver   Node's condition <- writer   /status, /metrics <------+ reached
+//	watch.Sources.Snapshot -> plan.Inputs --------+-> routing.Planner ---+
+//	 (or what is missing)         ^               |                      v
+//	                              |               +-> advertise.Planner -> plan.Plan
+//	disk.Dir.Load -> restored ----+                                      |
+//	proxy.Health, proxy.Gate, drain, maintenance -+                      |
+//	                                              apply: routeTable, speaker, link.Links
+//	                                                                     |
+//	disk.Saver   report.Writer -> Node's condition   report.Board <------+ reached
 //
 // All between inputs and reached is one pass. It reads the world by what was handed to
 // it alone, and touches it by a [bgp.Speaker] and a [kernel.Table], of which it uses two methods each.
 // A router that lost its session comes back in as an input: the next plan passes it by.
+//
+// The rooms: package plan has the values, and what is planned of them; offers joins Services to what there is to
+// announce; watch, disk, proxy, link and report each hide what they are named after, with a goroutine and a lock of
+// their own. What an Agent holds itself is in parts.go; all of it is for the goroutine of Run alone.
 //
 // The API server is asked for no more than this:
 //
