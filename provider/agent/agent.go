@@ -210,7 +210,7 @@ func (a *Agent) follow(before disk.PreviousRun) {
 	}
 	if before.Booted {
 		a.grace.until = time.Now().Add(a.grace.boot)
-		a.o.Log.Info("the machine has booted", "the API server and kube-proxy are given", a.grace.boot)
+		a.o.Log.Info("the machine has booted: the API server and kube-proxy are given time", "grace", a.grace.boot)
 	}
 }
 

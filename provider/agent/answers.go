@@ -37,26 +37,26 @@ type answers struct {
 }
 
 // observe takes what is known now, and returns after how long it should be asked again; 0: not before something changes.
-func (a *answers) observe(inv *inventory.Inventory, labels uint64, sure bool, now time.Time) (again time.Duration) {
+func (a *answers) observe(inv *inventory.Inventory, labels uint64, synced bool, now time.Time) (again time.Duration) {
 	if inv != a.read {
 		a.read = inv
 		if all := plan.PoolAddresses(inv); a.all == nil || !all.Equal(a.all) {
 			a.all, a.since, a.bounded = all, now, now
 		}
 	}
-	if !sure {
+	if !synced {
 		a.bounded = now
 	}
 	if labels != a.labels {
 		a.labels, a.since = labels, now
 	}
 	switch left := min(answersAfter-now.Sub(a.since), answersWithin-now.Sub(a.bounded)); {
-	case a.pools == nil, sure && left <= 0:
+	case a.pools == nil, synced && left <= 0:
 		a.set(a.all)
 	case a.pools.Equal(a.all):
 	default:
 		a.set(common(a.pools, a.all))
-		if sure && !a.pools.Equal(a.all) {
+		if synced && !a.pools.Equal(a.all) {
 			return left
 		}
 	}
@@ -92,8 +92,8 @@ func common(a, b *netipx.IPSet) *netipx.IPSet {
 
 // answer decides which pools the machine answers for. What is in force while something is missing gains none.
 func (a *Agent) answer(missing string, now time.Time) {
-	sure := missing == "" && a.sources.IsSynced(now)
-	a.schedule.wakeIn(a.answers.observe(a.inputs.Inventory, a.inputs.Version.Taken, sure, now))
+	synced := missing == "" && a.sources.IsSynced(now)
+	a.schedule.wakeIn(a.answers.observe(a.inputs.Inventory, a.inputs.Version.Taken, synced, now))
 	if a.inputs.Answered == nil || a.inputs.Version.Answered != a.answers.version {
 		a.inputs.Answered, a.inputs.Version.Answered = plan.PrefixesIn(a.answers.pools), a.answers.version
 	}

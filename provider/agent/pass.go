@@ -24,7 +24,7 @@ func (a *Agent) pass(ctx context.Context) {
 	}
 	a.enter(a.drain.At(started, m.State == inventory.StateMaintenance, !a.planned.once))
 	healthy, _ := a.kubeProxy.health.State()
-	st := a.stage(started)
+	st := a.step(started)
 	a.decide(m, healthy, st)
 	a.observePlan(started)
 	if !a.planned.once && a.kubeProxy.gate.AwaitFirst(ctx) { // routers take what is missing from the first words for gone
@@ -95,9 +95,9 @@ func (a *Agent) syncSpeaker(ctx context.Context) error {
 	return err
 }
 
-// stage is where a change of mode stands. What a process before this one knew is in
+// step is where a change of mode stands. What a process before this one knew is in
 // force as it is, and a change that waits for something has not begun.
-func (a *Agent) stage(now time.Time) plan.Step {
+func (a *Agent) step(now time.Time) plan.Step {
 	if a.known.restored != nil {
 		return plan.StepOf(a.inputs.Inventory)
 	}
@@ -156,7 +156,7 @@ func (a *Agent) apply(ctx context.Context) error {
 		tunnelErr = a.outside.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
 	if first := a.planned.reached.Retried; len(first) > 0 {
-		a.o.Log.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.planned.reached.Failed))
+		a.o.Log.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "failed", len(a.planned.reached.Failed))
 	}
 	if a.planned.reached.Changed > 0 {
 		a.o.Log.Info("changed routes", "changed", a.planned.reached.Changed, "held", a.planned.reached.Have, "wanted", a.planned.reached.Want)

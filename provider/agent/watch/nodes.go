@@ -25,10 +25,11 @@ type order struct {
 	moved  map[string]*routing.Node // that others does not know yet; nil: gone
 }
 
-// doubt is whether the latest list of Nodes is believed.
+// doubt is whether what is said of Nodes is believed: the API server may have lost its store, or have an old one.
 type doubt struct {
-	listed bool      // it lacked this machine's own
-	back   time.Time // since when that is there again; zero: no doubt, or it is not
+	returned time.Time // since when this machine's Node is back; zero: it was not gone
+	listed   bool      // the latest list of Nodes lacked this machine's own
+	back     time.Time // since when that is there again; zero: no doubt, or it is not
 }
 
 // followNodes follows the Nodes that bear the labels, from a list on. What was known goes

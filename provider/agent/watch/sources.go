@@ -44,8 +44,6 @@ type Sources struct {
 	caches   caches
 	index    *offers.Index
 	taken    ofPools
-	departed departed
-	returned time.Time // since when this machine's Node is back; zero: it was not gone
 	doubt    doubt
 	accepted accepted
 	unread   unread
@@ -100,7 +98,7 @@ func New(log *slog.Logger, client kubernetes.Interface, namespace, nodeName stri
 	s := &Sources{
 		log: log, client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: accepted{lastSeen: time.Now()},
 		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), order: order{moved: map[string]*routing.Node{}},
-		departed: departed{since: map[netip.Prefix]time.Time{}}, caches: caches{secrets: map[string]*objectCache[map[string][]byte]{}},
+		taken: ofPools{departed: departed{since: map[netip.Prefix]time.Time{}}}, caches: caches{secrets: map[string]*objectCache[map[string][]byte]{}},
 		following: following{stopSecret: map[string]context.CancelFunc{}},
 	}
 	s.FollowInventory = func(ctx context.Context, rack string, set func(source.Followed, error)) error {

@@ -14,6 +14,8 @@ import (
 type ofPools struct {
 	list []netip.Prefix // never changed; nil: it is to be made
 	at   uint64         // a [plan.Version.Taken]
+
+	departed departed
 }
 
 // departed is what Nodes had of pools that bear the label no more, or are gone.
@@ -35,7 +37,7 @@ func (s *Sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 func (s *Sources) depart(had []netip.Prefix) {
 	now := time.Now()
 	for _, p := range had {
-		s.departed.since[p] = now
+		s.taken.departed.since[p] = now
 	}
 }
 
@@ -43,27 +45,27 @@ func (s *Sources) depart(had []netip.Prefix) {
 // again what lost its label to a restored backup, and a Node that was deleted and made again by its kubelet.
 func (s *Sources) forget(now time.Time) {
 	if !s.isSynced(now) {
-		s.departed.syncedSince = time.Time{}
+		s.taken.departed.syncedSince = time.Time{}
 		return
 	}
-	if s.departed.syncedSince.IsZero() {
-		s.departed.syncedSince = now
+	if s.taken.departed.syncedSince.IsZero() {
+		s.taken.departed.syncedSince = now
 	}
 	var next time.Duration
-	for p, at := range s.departed.since {
-		switch left := s.Timing.Grace - now.Sub(later(at, s.departed.syncedSince)); {
+	for p, at := range s.taken.departed.since {
+		switch left := s.Timing.Grace - now.Sub(later(at, s.taken.departed.syncedSince)); {
 		case left <= 0:
-			delete(s.departed.since, p)
+			delete(s.taken.departed.since, p)
 			s.version.Taken++
 		case next == 0 || left < next:
 			next = left
 		}
 	}
-	if s.departed.forgets != nil {
-		s.departed.forgets.Stop()
+	if s.taken.departed.forgets != nil {
+		s.taken.departed.forgets.Stop()
 	}
 	if next > 0 {
-		s.departed.forgets = time.AfterFunc(next, s.changed)
+		s.taken.departed.forgets = time.AfterFunc(next, s.changed)
 	}
 }
 
@@ -81,7 +83,7 @@ func (s *Sources) takenNow(now time.Time) []netip.Prefix {
 	if s.taken.list != nil && s.taken.at == s.version.Taken {
 		return s.taken.list
 	}
-	all := slices.AppendSeq([]netip.Prefix{}, maps.Keys(s.departed.since))
+	all := slices.AppendSeq([]netip.Prefix{}, maps.Keys(s.taken.departed.since))
 	for _, has := range s.caches.inPools.items {
 		all = append(all, has...)
 	}
@@ -94,7 +96,7 @@ func (s *Sources) takenNow(now time.Time) []netip.Prefix {
 // one, and the Nodes of the other machines come back one by one, with the labels that the controller gives them.
 func (s *Sources) selfSeen(old *plan.Node, now plan.Node) {
 	if wasThere := s.known.Name != ""; wasThere && (old == nil || !now.Created.Equal(old.Created)) {
-		s.returned = time.Now()
+		s.doubt.returned = time.Now()
 		time.AfterFunc(s.Timing.Grace, s.changed)
 	}
 }
@@ -110,7 +112,7 @@ func (s *Sources) IsSynced(now time.Time) bool {
 // isSynced is isSure with the lock held.
 func (s *Sources) isSynced(now time.Time) bool {
 	_, there := s.caches.self.items[s.nodeName]
-	return there && s.caches.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.Timing.Grace)
+	return there && s.caches.inPools.synced && s.unread.inventory == nil && (s.doubt.returned.IsZero() || now.Sub(s.doubt.returned) >= s.Timing.Grace)
 }
 
 // takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.
