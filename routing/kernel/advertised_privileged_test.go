@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -15,7 +16,8 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
-// advertise sends a router advertisement with a lifetime of half an hour (RFC 4861, section 4.2) by a link.
+// advertise sends a router advertisement with a lifetime of half an hour (RFC 4861, section 4.2) by a link, if that has
+// its link-local address by now: the kernel gives it some time after the link is up.
 func advertise(t *testing.T, device string) {
 	t.Helper()
 	link, err := netlink.LinkByName(device)
@@ -31,7 +33,7 @@ func advertise(t *testing.T, device string) {
 		t.Fatal(err)
 	}
 	everybody := &unix.SockaddrInet6{Addr: netip.MustParseAddr("ff02::1").As16(), ZoneId: uint32(link.Attrs().Index)}
-	if err := unix.Sendto(fd, []byte{134, 0, 0, 0, 64, 0, 1800 >> 8, 1800 & 0xff, 0, 0, 0, 0, 0, 0, 0, 0}, 0, everybody); err != nil {
+	if err := unix.Sendto(fd, []byte{134, 0, 0, 0, 64, 0, 1800 >> 8, 1800 & 0xff, 0, 0, 0, 0, 0, 0, 0, 0}, 0, everybody); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 		t.Fatal(err)
 	}
 }
@@ -45,7 +47,7 @@ func TestFixingSettingsKeepsTheDefaultRouteOfAnAdvertisement(t *testing.T) {
 	sysctls(t, map[string]string{"net/ipv6/conf/side0/accept_ra": "1", "net/ipv6/conf/side0/accept_ra_defrtr": "1", "net/ipv6/conf/side1/accept_ra": "0", "net/ipv6/conf/side0/forwarding": "0"})
 	ip(t, "link set side0 up")
 	ip(t, "link set side1 up")
-	wait.True(t, time.Second, 10*time.Millisecond, "a default route is learned", func() (bool, string) {
+	wait.True(t, 10*time.Second, 10*time.Millisecond, "a default route is learned", func() (bool, string) {
 		advertise(t, "side1")
 		routes := ip(t, "-6 route show default")
 		return routes != "", routes
