@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +29,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/netns"
 	"plinth.dev/plinth/provider/agent/proxy"
 	"plinth.dev/plinth/provider/agent/report"
 	"plinth.dev/plinth/routing/kernel"
@@ -37,20 +37,7 @@ import (
 )
 
 // TestMain runs the tests again in a network namespace of their own: the machine.
-func TestMain(m *testing.M) {
-	const inside = "PLINTH_TEST_NETNS"
-	if os.Getenv(inside) != "" {
-		os.Exit(m.Run())
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "in a network namespace:", err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { netns.Main(m) }
 
 func sh(t testing.TB, line string) string {
 	t.Helper()

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,29 +20,16 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"plinth.dev/plinth/netns"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/wait"
 )
 
 // TestMain runs the tests again in a network namespace of their own.
 func TestMain(m *testing.M) {
-	const inside = "PLINTH_TEST_NETNS"
-	if os.Getenv(inside) != "" {
-		// Without detection of duplicates no address turns up later by itself.
-		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(m.Run())
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "in a network namespace:", err)
-		os.Exit(1)
-	}
+	netns.Main(m, func() error { // without detection of duplicates no address turns up later by itself
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0)
+	})
 }
 
 // ip runs one ip command and returns its output.

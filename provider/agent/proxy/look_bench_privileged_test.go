@@ -6,31 +6,17 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/netns"
 )
 
 // TestMain runs the benchmark again in a network namespace of its own: the machine.
-func TestMain(m *testing.M) {
-	const inside = "PLINTH_TEST_NETNS"
-	if os.Getenv(inside) != "" {
-		os.Exit(m.Run())
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "in a network namespace:", err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { netns.Main(m) }
 
 func nft(b *testing.B, transaction string) {
 	b.Helper()
