@@ -2,11 +2,11 @@
 //
 // A document goes through these files, each with its own kind of problem:
 //
-//	document.go   bytes to YAML nodes
+//	pages.go      bytes to YAML nodes
 //	fields.go     nodes to raw values (raw.go has every key, with its documentation); scalars.go reads one value
 //	merge.go      the raw values of all documents to one
 //	build.go      raw values to an [inventory.Inventory]
-//	validate.go   what the values say together
+//	checks.go     the list of what the values are checked for together, a file validate_*.go a subject
 //	place.go      problems to source, line, column and path
 //
 // format.go goes the other way, and prints what [Parse] reads as the same. The schema, the reference pages and the

@@ -89,7 +89,7 @@ func walk(n *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
 	case yaml.MappingNode:
 		for key, value := range pairs(n) {
 			step := trail{parent: &t, key: key}
-			visit(key, &step)
+			walk(key, step, visit)
 			walk(value, step, visit)
 		}
 	case yaml.SequenceNode:

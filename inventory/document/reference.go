@@ -146,13 +146,3 @@ func CodeDocs() []CodeDoc {
 	slices.SortFunc(out, func(a, b CodeDoc) int { return strings.Compare(string(a.Code), string(b.Code)) })
 	return out
 }
-
-// DocOf describes one code; its Doc is empty where there is no such code.
-func DocOf(c inventory.Code) CodeDoc {
-	for _, d := range CodeDocs() {
-		if d.Code == c {
-			return d
-		}
-	}
-	return CodeDoc{}
-}

@@ -45,7 +45,8 @@ func (t *typing) hold(n *yaml.Node, want reflect.Type) {
 		return
 	}
 	t.seen[at] = true
-	if want == nil || n.Kind == yaml.ScalarNode && n.Value != "" && !isScalar(want) {
+	tagged := n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.ShortTag(), "!!")
+	if want == nil || tagged || n.Kind == yaml.ScalarNode && n.Value != "" && !isScalar(want) {
 		t.hidden[n] = true
 	} else {
 		t.typed[n] = true

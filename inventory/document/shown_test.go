@@ -38,6 +38,8 @@ func TestWhatHasNoTypeInAPasswordsPlaceIsNotShown(t *testing.T) {
 		{"bgp: {pasword hunter6: x}", "bgp", "is an unknown key", inventory.NotShown, ""},
 		{"bgp: hunter6", "bgp", "is text, not a mapping", inventory.NotShown, ""},
 		{"routers: [hunter6]", "routers[0]", "is text, not a mapping", inventory.NotShown, ""},
+		{"bgp: {passwordFrom: !hunter6 }", "bgp.passwordFrom", "is a value with a tag of its own, not a mapping", inventory.NotShown, ""},
+		{"bgp: {password: {{hunter6}}}", "bgp.password", "a password must not stand in the inventory", inventory.NotShown, "passwordFrom: {secret: bgp, key: password}"},
 		{"bgp: {passwordFrom: !hunter6 [a]}", "bgp.passwordFrom", "is a value with a tag of its own, not a mapping", "", ""},
 		{"x-p: &p hunter6\nbgp: {passwordFrom: *p}", "x-p", "is text, not a mapping", inventory.NotShown, ""},
 		{"bgp: {md5: &p hunter6}\nregion: *p\nlabels: {a: *p, a b: *p}", "labels.a b", "is not a label key", "a b", "a-b"},
@@ -47,6 +49,9 @@ func TestWhatHasNoTypeInAPasswordsPlaceIsNotShown(t *testing.T) {
 		if i < 0 || strings.Contains(strings.ToLower(problems.String()), "hunter") {
 			t.Errorf("%s: %v", c.spec, problems)
 			continue
+		}
+		if shown := asShown(inSpec(c.spec)); strings.Contains(strings.ToLower(shown), "hunter") {
+			t.Errorf("of\n%s\nis shown\n%s", c.spec, shown)
 		}
 		if p := problems[i]; p.Path != "spec."+c.path || p.Value != c.value || p.Suggestion != c.suggestion {
 			t.Errorf("%s: %v", c.spec, p)

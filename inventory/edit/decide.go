@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,10 @@ type Refusal struct{ Content, Digest string }
 
 // ParseRefusal reads what String printed; any other text is none.
 func ParseRefusal(text string) Refusal {
-	content, digest, _ := strings.Cut(text, " ")
+	content, digest, both := strings.Cut(text, " ")
+	if !both {
+		return Refusal{}
+	}
 	return Refusal{content, digest}
 }
 
@@ -70,9 +74,9 @@ func Decide(p Proposal, inForce *inventory.Inventory, e Evidence) (Verdict, erro
 	if next == nil {
 		return v, nil
 	}
-	d := decision{p, inForce, next, e}
+	d := decision{p, inForce, next, document.Equal(next, inForce), e}
 	if err := d.judge(&v); err != nil {
-		return Verdict{Phase: Read}, &UndecidedError{"it cannot be told what it would take away", err}
+		return Verdict{Phase: Read}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
 	}
 	v.Problems = append(v.Problems, e.Storable(next)...)
 	if v.Problems.Err() != nil {
@@ -81,20 +85,6 @@ func Decide(p Proposal, inForce *inventory.Inventory, e Evidence) (Verdict, erro
 	v.Phase, v.Next = Allowed, next
 	return d.try(v)
 }
-
-// UndecidedError means that an edit waits, since some evidence is missing.
-type UndecidedError struct {
-	What string
-	Err  error
-}
-
-// Error says what cannot be told.
-func (e *UndecidedError) Error() string {
-	return "the inventory waits, for " + e.What + ": " + e.Err.Error()
-}
-
-// Unwrap returns why the evidence is missing.
-func (e *UndecidedError) Unwrap() error { return e.Err }
 
 // read is the inventory that an edit makes, with what is held of that in force. It is nil if and
 // only if the problems have an error.
@@ -125,14 +115,14 @@ func (p Proposal) read(known *inventory.Inventory) (*inventory.Inventory, invent
 type decision struct {
 	Proposal
 	inForce, next *inventory.Inventory
+	same          bool // both say the same
 	Evidence
 }
 
 // judge holds what the edit would take away against what it may.
 func (d decision) judge(v *Verdict) error {
 	losses := LossesOf(d.next, d.inForce)
-	same := document.Equal(d.next, d.inForce)
-	if d.inForce != nil && d.Losses != nil && !same {
+	if d.inForce != nil && d.Losses != nil && !d.same {
 		of, err := d.Losses(d.next)
 		if err != nil {
 			return err
@@ -140,7 +130,7 @@ func (d decision) judge(v *Verdict) error {
 		losses = losses.In(of)
 	}
 	problems, digest := losses.Refuse(d.inForce, d.Allowance)
-	if unaided, _ := losses.Refuse(d.inForce, Allowance{}); len(unaided) == 0 && !same {
+	if unaided, _ := losses.Refuse(d.inForce, Allowance{}); len(unaided) == 0 && !d.same {
 		var err error
 		if problems, digest, err = d.stays(); err != nil {
 			return err
@@ -173,7 +163,7 @@ func (d decision) stays() (inventory.Problems, string, error) {
 }
 
 func (d decision) triedBefore(digest string) inventory.Problem {
-	return TrialFailedProblem([]string{"the same edit was tried before"}, d.inForce.Safety.Trial(), digest)
+	return trialFailed([]string{"the same edit was tried before"}, d.inForce.Safety.Trial(), digest)
 }
 
 // mostSilent is how many machines may say nothing until an edit is refused for it: their agents may
@@ -182,7 +172,7 @@ const mostSilent = 2
 
 // try has an edit that is allowed wait while the terms that it gives to sessions are tried.
 func (d decision) try(allowed Verdict) (Verdict, error) {
-	if d.inForce == nil || document.Equal(d.next, d.inForce) || !d.Whole || d.Agents == nil || d.inForce.Safety.Trial() == 0 {
+	if d.inForce == nil || d.same || !d.Whole || d.Agents == nil || d.inForce.Safety.Trial() == 0 {
 		return allowed, nil
 	}
 	changed := RetermedBy(d.next, d.inForce)
@@ -199,7 +189,7 @@ func (d decision) try(allowed Verdict) (Verdict, error) {
 	}
 	agents, err := d.Agents()
 	if err != nil {
-		return Verdict{Phase: Read, Problems: allowed.Problems}, &UndecidedError{"it cannot be told how machines' sessions are", err}
+		return Verdict{Phase: Read, Problems: allowed.Problems}, fmt.Errorf("the inventory waits, for it cannot be told how machines' sessions are: %w", err)
 	}
 	return d.judgeTrial(allowed, changed, agents), nil
 }
@@ -232,12 +222,12 @@ func (d decision) judgeTrial(allowed Verdict, changed Retermed, agents map[strin
 		return allowed
 	}
 	digest := changed.Digest()
-	return allowed.refusedFor(TrialFailedProblem(failed, d.inForce.Safety.Trial(), digest), digest)
+	return allowed.refusedFor(trialFailed(failed, d.inForce.Safety.Trial(), digest), digest)
 }
 
 // beginTrial chooses who tries the edit; where no agent could, nothing is to be lost, and the edit is allowed.
 func (d decision) beginTrial(allowed Verdict, changed Retermed, agents map[string]Agent, silent []string) Verdict {
-	if routers := TrialNodes(changed, without(agents, silent)); len(routers) > 0 {
+	if routers := trialNodes(changed, without(agents, silent)); len(routers) > 0 {
 		allowed.Phase, allowed.Silent = OnTrial, silent
 		allowed.Trial = Trial{Until: d.Now.Add(d.inForce.Safety.Trial()), Routers: routers}
 	}

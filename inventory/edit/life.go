@@ -19,17 +19,23 @@ func (l *Life) Decide(v Verdict) error {
 	if err := l.move(v.Phase); err != nil {
 		return err
 	}
+	if v.Phase != Allowed {
+		v.Next = nil // nobody asks for it any more, and it is large
+	}
 	l.Verdict = v
 	return nil
 }
 
 // Accept notes that the edit is stored, and in force.
-func (l *Life) Accept() error { return l.move(Accepted) }
+func (l *Life) Accept() error {
+	l.Verdict.Next = nil
+	return l.move(Accepted)
+}
 
 // Reconsider has the edit be decided on again.
 func (l *Life) Reconsider() error { return l.Decide(Verdict{Phase: Read}) }
 
-// Supersede notes that another edit has taken its place.
+// Supersede notes that what another leader took up is in force in its place.
 func (l *Life) Supersede() error { return l.move(Superseded) }
 
 func (l *Life) move(to Phase) error {

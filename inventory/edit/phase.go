@@ -10,19 +10,19 @@ const (
 	OnTrial    Phase = "on trial"   // some machines try the terms that it gives to sessions
 	Allowed    Phase = "allowed"    // it is to be stored
 	Accepted   Phase = "accepted"   // it is stored, and in force
-	Superseded Phase = "superseded" // another edit has taken its place, whatever became of it
+	Superseded Phase = "superseded" // another leader has taken up something else since
 )
 
 // transitions say which phase may follow another. An edit is decided on again, from Read, where something else than the edit
 // changes what is decided: what was allowed, what is stored, or a report that could not be written.
 var transitions = map[Phase][]Phase{
-	Read:       {Read, Refused, OnTrial, Allowed, Superseded},
-	OnTrial:    {Read, Refused, OnTrial, Allowed, Superseded},
-	Allowed:    {Read, Accepted, Superseded},
-	Refused:    {Read, Superseded},
+	Read:       {Read, Refused, OnTrial, Allowed},
+	OnTrial:    {Read, Refused, OnTrial, Allowed},
+	Allowed:    {Read, Accepted},
+	Refused:    {Read},
 	Accepted:   {Read, Superseded},
 	Superseded: {},
 }
 
 // Decided reports whether the edit was taken up or refused, so that nothing is done until something else changes.
-func (s Phase) Decided() bool { return s == Refused || s == Accepted }
+func (p Phase) Decided() bool { return p == Refused || p == Accepted || p == Superseded }

@@ -70,11 +70,11 @@ func (t Trial) Lines() (lines []string) {
 // Nodes are those that try something, sorted.
 func (t Trial) Nodes() []string { return slices.Sorted(maps.Keys(t.Routers)) }
 
-// TrialNodes chooses a machine for each router whose sessions change: one whose session with it is
+// trialNodes chooses a machine for each router whose sessions change: one whose session with it is
 // up, so that there is something to learn; that does not alone announce a VIP; that has no endpoint, or few; and that
 // does not try another router's already, for it then keeps that one. Routers that no machine with an agent
 // has a session with are left out.
-func TrialNodes(changed Retermed, agents map[string]Agent) map[string][]string {
+func trialNodes(changed Retermed, agents map[string]Agent) map[string][]string {
 	chosen := map[string][]string{}
 	for _, router := range changed.Routers() {
 		var candidates []Agent
@@ -133,9 +133,9 @@ func (t Trial) failures(agents map[string]Agent, changed Retermed) (failed, sile
 	return failed, slices.Compact(silent)
 }
 
-// TrialFailedProblem is that of an edit whose sessions did not come up where they were tried; failed says
+// trialFailed is that of an edit whose sessions did not come up where they were tried; failed says
 // so of each.
-func TrialFailedProblem(failed []string, within time.Duration, digest string) inventory.Problem {
+func trialFailed(failed []string, within time.Duration, digest string) inventory.Problem {
 	return inventory.Problem{
 		Severity: inventory.Error, Code: inventory.TrialFailed, Path: "spec",
 		Message: "gives sessions other terms, and not all of those that were tried came up within " + document.ShortDuration(within) + ": " +

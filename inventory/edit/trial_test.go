@@ -46,7 +46,7 @@ func TestWhoTriesNewTerms(t *testing.T) {
 		for _, router := range tt.routers {
 			changed[router] = []string{"w1", "w2"}
 		}
-		if got := strings.Join((Trial{Routers: TrialNodes(changed, tt.agents)}).Lines(), "; "); got != tt.want {
+		if got := strings.Join((Trial{Routers: trialNodes(changed, tt.agents)}).Lines(), "; "); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,14 +17,12 @@ import (
 
 var errOnTrial = errors.New("on trial")
 
-// take has an edit take the place of the last one.
-func (r *Reconciler) take(proposed Edit) error {
-	var err error
-	if r.edit != nil {
-		err = r.life.Supersede()
+// take has an edit take the place of the last one. A trial goes on: the edit may give sessions the same terms.
+func (r *Reconciler) take(proposed Edit) {
+	r.edit = &proposed
+	if r.life.Phase != edit.OnTrial {
+		r.life = edit.NewLife()
 	}
-	r.edit, r.life = &proposed, edit.NewLife()
-	return err
 }
 
 // decide decides on the edit. An error means that it waits, [errOnTrial] for agents' reports; what is in force stays.
@@ -56,14 +55,15 @@ func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, 
 	if err != nil || verdict.Phase != edit.OnTrial || verdict.Trial.ID != "" {
 		return verdict, err
 	}
-	if silent := verdict.Silent; len(silent) > len(r.life.Verdict.Silent) {
-		r.Log.Warn("who was to try new terms of sessions said nothing; others try them", "nodes", silent)
-	}
-	verdict.Trial, err = r.storeTrial(ctx, verdict.Next, verdict.Trial)
-	if err != nil {
+	if verdict.Trial, err = r.storeTrial(ctx, verdict.Next, verdict.Trial); err != nil {
 		r.loaded = false
+		return verdict, err
 	}
-	return verdict, err
+	before := func(node string) bool { return slices.Contains(r.life.Verdict.Silent, node) }
+	if silent := slices.DeleteFunc(slices.Clone(verdict.Silent), before); len(silent) > 0 {
+		r.Log.Warn("others try new terms of sessions, since the agents that were to do so reported nothing", "nodes", silent)
+	}
+	return verdict, nil
 }
 
 // proposal is an edit as it is decided on, with what the stored ConfigMap allows.

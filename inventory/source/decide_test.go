@@ -45,7 +45,7 @@ func (j *judged) restart() {
 // says takes an edit, and wants it taken up, or refused with a text.
 func (j *judged) says(e Edit, want string) {
 	j.t.Helper()
-	j.takes(e)
+	j.take(e)
 	j.stepSays(want)
 }
 
@@ -159,7 +159,7 @@ func TestAMistakeInBetweenDoesNotForgetARefusal(t *testing.T) {
 	shrunk := proposed(text("b"))
 	j.says(shrunk, "203.0.113.77")
 	digest := j.digest()
-	j.takes(proposed("{"))
+	j.take(proposed("{"))
 	if err := j.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
 	j := newJudged(t)
 	j.err = errors.New("no EndpointSlices are known yet")
 	e := proposed(text("b"))
-	j.takes(e)
+	j.take(e)
 	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.life.Phase.Decided() {
 		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.life.Phase.Decided())
 	}

@@ -145,7 +145,7 @@ func TestHalfOfAnEditOfVersion01IsNotTakenUp(t *testing.T) {
 				t.Errorf("%d writes: in force is %v", writes, got)
 			}
 		}
-		first.takes(e)
+		first.take(e)
 		all = first.step(t.Context()) == nil
 		client.ReactionChain = chain
 		left, err := Accepted(t.Context(), client, namespace)

@@ -21,6 +21,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // layout is an inventory with these machines in its racks.
@@ -114,7 +115,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	ctx, client := t.Context(), fake.NewClientset()
 	first, was, is := reconcilerOf(client), proposed(layout(before)), proposed(layout(after))
 	for _, e := range []Edit{proposed(layout(map[string]string{"r0": "a", "r1": "c b"})), was} {
-		first.takes(e)
+		first.take(e)
 		if err := first.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	<-agent
 	chain := client.ReactionChain
 	dying(client, writes)
-	first.takes(is)
+	first.take(is)
 	all = first.step(ctx) == nil
 	client.ReactionChain = chain
 
@@ -150,7 +151,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	checkOlder(t, client, left, left)
 	for _, text := range []string{layout(after), layout(map[string]string{"r0": "a b c f", "r1": "d"})} {
 		e := proposed(text)
-		second.takes(e)
+		second.take(e)
 		if err := second.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +268,7 @@ func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing
 	k := reconcilerOf(client)
 	step := func(racks map[string]string) error {
 		e := proposed(layout(racks))
-		k.takes(e)
+		k.take(e)
 		return k.step(ctx)
 	}
 	if err := step(map[string]string{"r0": "a", "r1": "b"}); err != nil {
@@ -326,14 +327,14 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 	k.Recorder = events
 	small := proposed(wide(10))
-	k.takes(small)
+	k.take(small)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
 	<-events.Events
 	client.ClearActions()
 	large := proposed(wide(9000))
-	k.takes(large)
+	k.take(large)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +355,7 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	if rackOfAnAgent(t, client, "r0") == nil {
 		t.Error("an agent of another rack that starts now gets no inventory")
 	}
-	k.takes(small)
+	k.take(small)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +369,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	now := clocked(k)
 	k.Recorder = events
 	good := proposed(layout(map[string]string{"r0": "a", "r1": "b"}))
-	k.takes(good)
+	k.take(good)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +379,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 		return nameOf(a) == sliceName("r1", 2), nil, errors.New("a policy says no")
 	})
 	next := proposed(layout(map[string]string{"r0": "a c", "r1": "b d"}))
-	k.takes(next)
+	k.take(next)
 	for range 3 {
 		if err := k.step(ctx); err == nil {
 			t.Fatal("the write did not fail")
@@ -413,7 +414,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	k := reconcilerOf(client)
 	now := clocked(k)
 	good := proposed(layout(map[string]string{"r0": "a", "r1": "b"}))
-	k.takes(good)
+	k.take(good)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -446,6 +447,52 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	}
 }
 
+// TestARefusalIsReportedThoughNothingCouldBeStoredThen has a mistake come while a slice cannot be stored again.
+func TestARefusalIsReportedThoughNothingCouldBeStoredThen(t *testing.T) {
+	j := newJudged(t)
+	now := clocked(j.Reconciler)
+	if err := j.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), j.have.parts[AcceptedName].Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	chain := j.client.ReactionChain
+	dying(j.client, 0)
+	j.loaded, j.lost = false, oneVIP
+	j.take(proposed(text("b")))
+	if err := j.step(t.Context()); err == nil {
+		t.Fatal("the write did not fail")
+	}
+	j.client.ReactionChain, now.now = chain, now.now.Add(lastRetry)
+	j.stepSays("203.0.113.77")
+	if before, err := j.refusedBefore(t.Context()); err != nil || before.Content != j.edit.content() {
+		t.Errorf("refused before is %v, %v", before, err)
+	}
+}
+
+// TestAnEditIsSupersededByWhatAnotherLeaderTookUp, and not taken up again over it.
+func TestAnEditIsSupersededByWhatAnotherLeaderTookUp(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	k, other := reconcilerOf(client), reconcilerOf(client)
+	k.take(proposed(text("a")))
+	if err := k.step(ctx); err != nil || k.life.Phase != edit.Accepted {
+		t.Fatal(k.life.Phase, err)
+	}
+	other.take(proposed(text("a", "b")))
+	if err := other.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		k.loaded = false
+		if err := k.step(ctx); err != nil || k.life.Phase != edit.Superseded || !document.Equal(k.have.inventory, other.have.inventory) {
+			t.Errorf("the edit is %s, generation %d in force: %v", k.life.Phase, k.have.generation, err)
+		}
+	}
+	checkStatus(t, client, "true", "2", "")
+	k.take(proposed(text("a", "b", "c")))
+	if err := k.step(ctx); err != nil || k.life.Phase != edit.Accepted {
+		t.Errorf("the next one is %s: %v", k.life.Phase, err)
+	}
+}
+
 // TestAFirstConflictIsNotTold has another leader store something just before the reconciler
 // writes: once, and then before each write.
 func TestAFirstConflictIsNotTold(t *testing.T) {
@@ -460,7 +507,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
 			k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 			good := proposed(text("a"))
-			k.takes(good)
+			k.take(good)
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -471,7 +518,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 				return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("configmaps"), AcceptedName, errors.New("it was modified"))
 			})
 			next := proposed(text("b"))
-			k.takes(next)
+			k.take(next)
 			if err := k.step(ctx); (err == nil) != (c.ready == "true") {
 				t.Fatal(err)
 			}

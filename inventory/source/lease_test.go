@@ -21,7 +21,7 @@ func taken(t *testing.T, client *fake.Clientset, lease string, texts ...string) 
 	k.Lease = lease
 	for _, text := range texts {
 		e := proposed(text)
-		k.takes(e)
+		k.take(e)
 		if err := k.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestWhatIsStoredNamesTheLeaseOfItsWriter(t *testing.T) {
 		t.Errorf("at first it names %q", got)
 	}
 	next := proposed(text("b"))
-	k.takes(next)
+	k.take(next)
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestOneWhoseLeaseCountsNoMoreEnds(t *testing.T) {
 			k, enforced, ended := reconcilerOf(client), 0, 0
 			k.Lease, k.Enforce, k.Overtaken = "plinth", func(*inventory.Inventory) { enforced++ }, func() { ended++ }
 			mine := proposed(text("b"))
-			k.takes(mine)
+			k.take(mine)
 			other := fake.NewClientset()
 			taken(t, other, DefaultLease, text("a"))
 			stored, err := other.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: LabelAccepted})
@@ -116,7 +116,7 @@ func TestWhatIsStoredNamesTheProgramThatIsNotCalledAsPlinths(t *testing.T) {
 		k := reconcilerOf(client)
 		k.Lease, k.Program = "plinth", program
 		e := proposed(text("abcd"[i : i+1]))
-		k.takes(e)
+		k.take(e)
 		if err := k.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}

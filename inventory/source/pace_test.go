@@ -34,7 +34,7 @@ func oneStored(t *testing.T) (*fake.Clientset, *Reconciler, *clock) {
 	client := fake.NewClientset()
 	k := reconcilerOf(client)
 	now, e := clocked(k), proposed(text("a"))
-	k.takes(e)
+	k.take(e)
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	k.Log = slog.New(slog.NewTextHandler(&log, nil))
 	now := clocked(k)
 	good := proposed(text("a"))
-	k.takes(good)
+	k.take(good)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 		return true, nil, errors.New("a policy says no")
 	})
 	next := proposed(text("b"))
-	k.takes(next)
+	k.take(next)
 	for range 600 {
 		err := k.step(ctx)
 		if err == nil {
@@ -85,7 +85,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	t.Log("another edit is stored at once")
 	client.ReactionChain = chain
 	other := proposed(text("c"))
-	k.takes(other)
+	k.take(other)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestAMachineThatIsRenamedIsStoredOnce(t *testing.T) {
 	k := reconcilerOf(client)
 	for generation, name := range []string{"name: w0", "name: w9", "name: w0"} {
 		e := proposed(strings.Replace(text("a"), "name: w0", name, 1))
-		k.takes(e)
+		k.take(e)
 		if err := k.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestWhatAnEarlierVersionStoredOfARenamedMachineIsStoredAnew(t *testing.T) {
 	k := reconcilerOf(client)
 	for _, name := range []string{"name: w0", "name: w9, id: w9"} {
 		e := proposed(strings.Replace(text("a"), "name: w0", name, 1))
-		k.takes(e)
+		k.take(e)
 		if err := k.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
 	first := proposed(layout(map[string]string{"r0": "a b"}))
-	k.takes(first)
+	k.take(first)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	k.have.inventory, k.have.stored = &spoilt, &spoilt
 	client.ClearActions()
 	next := proposed(layout(map[string]string{"r0": "a c"})) // b is held
-	k.takes(next)
+	k.take(next)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 			after := nextOf(e, before)
 			chain := client.ReactionChain
 			dying(client, rapid.IntRange(0, 8).Draw(rt, "writes until the leader dies"))
-			k.takes(e)
+			k.take(e)
 			_ = k.step(ctx)
 			client.ReactionChain = chain
 			left, err := Accepted(ctx, client, namespace)
@@ -171,7 +171,7 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 				rt.Fatalf("in force is %v, which nobody accepted", place(left))
 			}
 			k = reconcilerOf(client)
-			k.takes(e)
+			k.take(e)
 			if err := k.step(ctx); err != nil {
 				rt.Fatal(err)
 			}

@@ -109,9 +109,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			continue
 		case proposed := <-edits:
 			if r.edit == nil || !r.edit.same(proposed) {
-				if err := r.take(proposed); err != nil {
-					return err
-				}
+				r.take(proposed)
 			}
 		case <-stored:
 			r.loaded = false
@@ -206,7 +204,7 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 		return r.waitForMend(ctx, proposed != nil, waits)
 	}
 	if err := r.commit(ctx, want, first); err != nil {
-		return r.notCommitted(ctx, err, first)
+		return r.notCommitted(ctx, err, first, proposed != nil)
 	}
 	if r.life.Phase == edit.Allowed {
 		if err := r.life.Accept(); err != nil {
@@ -237,11 +235,11 @@ func (r *Reconciler) conclude(ctx context.Context, proposed *Edit, waits error, 
 	return r.reportStored(ctx)
 }
 
-// notCommitted has the next attempt begin with what is stored, and decide again on an edit that was allowed: something else may be in force
-// by then.
-func (r *Reconciler) notCommitted(ctx context.Context, why error, first bool) error {
+// notCommitted has the next attempt begin with what is stored, and decide again on an edit that this one has decided on: something
+// else may be in force by then, and nothing is reported yet.
+func (r *Reconciler) notCommitted(ctx context.Context, why error, first, decided bool) error {
 	r.loaded = false
-	if r.life.Phase == edit.Allowed {
+	if decided && r.life.Phase != edit.OnTrial {
 		if err := r.life.Reconsider(); err != nil {
 			return errors.Join(why, err)
 		}
@@ -279,6 +277,9 @@ func (r *Reconciler) reload(ctx context.Context) error {
 	case !knows || err == nil && found.inventory != nil && found.generation > mine.generation:
 		r.spoilt, r.trouble = nil, ""
 		r.enforce("the accepted inventory is in force")
+		if r.life.Phase == edit.Accepted {
+			return r.life.Supersede()
+		}
 	default:
 		r.have.inventory, r.have.generation = mine.inventory, max(mine.generation, found.generation)
 	}

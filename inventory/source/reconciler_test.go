@@ -38,7 +38,7 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 	k := reconcilerOf(fake.NewClientset())
 	k.Enforce = func(*inventory.Inventory) { enforced++ }
 	for _, s := range steps {
-		k.takes(s.edit)
+		k.take(s.edit)
 		if err := k.step(context.Background()); err != nil {
 			t.Fatalf("%s: %v", s.what, err)
 		}
@@ -81,13 +81,6 @@ func checkStatus(t *testing.T, client kubernetes.Interface, ready, generation, p
 	}
 	if cm.Data[KeyReady] != ready || cm.Data[KeyGeneration] != generation || !strings.Contains(cm.Data[KeyProblems], problem) {
 		t.Errorf("the status is %v; want ready %s, generation %s and a problem with %q", cm.Data, ready, generation, problem)
-	}
-}
-
-// takes has the reconciler decide on an edit.
-func (r *Reconciler) takes(proposed Edit) {
-	if err := r.take(proposed); err != nil {
-		panic(err)
 	}
 }
 

@@ -136,7 +136,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 				if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 					t.Fatalf("its error is %v", err)
 				}
-				k.takes(wrong)
+				k.take(wrong)
 			}
 			if has == nil || len(has.Pools) != 1 {
 				t.Fatalf("in force is %v", has)
@@ -159,7 +159,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 				t.Errorf("others read %v (%v), want what is in force here", left, err)
 			}
 
-			k.takes(whole)
+			k.take(whole)
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +213,7 @@ func TestWhatIsSpoiltIsAsBeforeOnceItIsRestored(t *testing.T) {
 			was := first.have.parts
 			spoil(spoiler{t, client})
 			k, wrong := reconcilerOf(client), proposed("{")
-			k.takes(wrong)
+			k.take(wrong)
 			if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 				t.Fatalf("its error is %v", err)
 			}
@@ -249,14 +249,14 @@ func TestWhatIsDeletedToBeginAnewIsBegunAnew(t *testing.T) {
 	first, now := twoGenerations(t, client)
 	spoiling["it is gone"](spoiler{t, client})
 	k, wrong := reconcilerOf(client), proposed("{")
-	k.takes(wrong)
+	k.take(wrong)
 	if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 		t.Fatalf("its error is %v", err)
 	}
 	for name := range first.have.parts {
 		_ = client.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}
-	k.takes(now)
+	k.take(now)
 	k.loaded = false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestPodCIDRsThatNodesHaveAreNotGivenToOthersThoughNothingCanBeRead(t *testi
 		s.set(name, keyInventory, "{")
 	}
 	k, next := reconcilerOf(client), proposed(pooled("new", map[string]string{"r0": "a e", "r1": "c d"})) // e is new
-	k.takes(next)
+	k.take(next)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}

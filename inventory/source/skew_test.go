@@ -58,7 +58,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 			t.Run(name+map[bool]string{true: ", leading", false: ", coming to lead"}[leads], func(t *testing.T) {
 				ctx, client := t.Context(), fake.NewClientset()
 				k, first, other := reconcilerOf(client), proposed(layout(map[string]string{"r0": "a", "r1": "b"})), proposed(layout(map[string]string{"r0": "a", "r2": "b"}))
-				k.takes(first)
+				k.take(first)
 				if err := k.step(ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -75,7 +75,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				}
 				k.loaded = false // as the watch tells it
 				for range 3 {
-					k.takes(other)
+					k.take(other)
 					if err := k.step(ctx); err != nil {
 						t.Fatal(err)
 					}
@@ -119,7 +119,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 func TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k, e := reconcilerOf(client), proposed(layout(map[string]string{"r0": "a"}))
-	k.takes(e)
+	k.take(e)
 	for _, s := range []struct{ format, ready string }{{"", "true"}, {"7", "false"}, {"1", "true"}} {
 		if s.format != "" {
 			number(t, client, AcceptedName, s.format)

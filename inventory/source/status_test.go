@@ -45,7 +45,7 @@ func (e *told) Event(object runtime.Object, _, reason, message string) {
 // take has a reconciler decide on an edit, and returns what its Events and the status tell of it.
 func take(t *testing.T, k *Reconciler, e Edit) (events told, status map[string]string) {
 	t.Helper()
-	k.takes(e)
+	k.take(e)
 	k.Recorder = &events
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)

@@ -221,7 +221,11 @@ func (s *session) down(found diagnosis) {
 	}
 	s.state.Up, s.state.Cause, s.state.Detail, s.state.Accepted = false, found.cause, found.detail, 0
 	if changed {
-		s.log.Warn(map[bool]string{true: "lost the session", false: "failed to establish the session"}[wasUp], "cause", string(found.cause), "detail", found.detail)
+		message := "has no session"
+		if wasUp {
+			message = "lost the session"
+		}
+		s.log.Warn(message, "cause", string(found.cause), "detail", found.detail)
 		s.onChange()
 	}
 }

@@ -60,8 +60,8 @@ type Options struct {
 	Mesh    *mesh.Mesh
 }
 
-// Agent is the agent of one node. All its parts but sources, board and links are for the goroutine of Run alone; these
-// have locks of their own.
+// Agent is the agent of one node. What it holds is for the goroutine of Run alone, but for what guards itself: the sources, the
+// parts of kubeProxy, the board and the writer, the saver, the links and the owners.
 type Agent struct {
 	o      Options
 	dirty  chan struct{}

@@ -27,8 +27,8 @@
 // A router that lost its session comes back in as an input: the next plan passes it by.
 //
 // The rooms: package plan has the values, and what is planned of them; offers joins Services to what there is to
-// announce; watch, disk, proxy, link and report each hide what they are named after, with a goroutine and a lock of
-// their own. What an Agent holds itself is in parts.go; all of it is for the goroutine of Run alone.
+// announce; watch, disk, proxy, link and report each hide what they are named after, and guard what goroutines of
+// theirs share. What an Agent holds itself is in parts.go; [Agent] says what of it is for one goroutine alone.
 //
 // The API server is asked for no more than this:
 //

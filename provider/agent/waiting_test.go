@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -23,16 +24,23 @@ func TestAnAgentThatWaitsForItsInventoryOutlivesAResync(t *testing.T) {
 	}
 }
 
+// TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway: it passes once more only where the API server spoke lately.
 func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
-	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
-	a.grace.silence = 0
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if a.shutsDown(ended, nil) {
-		t.Error("it shuts down by nobody's word")
-	}
-	if a.waiting.what != "" {
-		t.Errorf("it made a pass, and waits for %s", a.waiting.what)
+	for silence, passes := range map[time.Duration]bool{0: false, heardLately: true} {
+		a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
+		if a.grace.silence != heardLately {
+			t.Errorf("an API server is away after %v", a.grace.silence)
+		}
+		a.grace.silence = silence
+		a.schedule.timer = time.NewTimer(0)
+		if a.shutsDown(ended, nil) {
+			t.Error("it shuts down by nobody's word")
+		}
+		if a.waiting.what != "" != passes {
+			t.Errorf("silence of %v: it waits for %q", silence, a.waiting.what)
+		}
 	}
 }
 

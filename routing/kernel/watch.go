@@ -28,7 +28,7 @@ var watched = []uint32{
 const pollEvery = 250 * time.Millisecond
 
 // Watch sends on the channel, and calls nothing, whenever another program or the
-// kernel may have changed what bears our mark: then call [Table.Doubt] and Set.
+// kernel may have changed what bears our mark: then call [Table.Invalidate] and Set.
 // Events that say "messages were lost" count too. It ends with the context. An error is
 // the kernel's, of opening the sockets or of reading the tables for the first time.
 //

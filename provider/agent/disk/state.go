@@ -134,7 +134,7 @@ type PreviousRun struct {
 	Follows bool           // it was of this boot, and alive a moment ago
 	Counts  bool           // what it left is young enough to go by
 	Booted  bool           // the machine has booted since, or only lately
-	Drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
+	Drained *time.Duration // as of now, as in [alive]; nil too where it does not follow
 	Lost    []netip.Addr   // routers
 	Claims  []netip.Addr   // VIPs on links
 	Unread  error          // why nothing is known of it: a newer agent wrote it

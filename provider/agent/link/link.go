@@ -133,6 +133,7 @@ func NewOf(log *slog.Logger, w Wire, n Neighbors, changed func()) *Links {
 		log: log, wire: w, mesh: n, changed: changed, plans: latest.New[Plans](), found: make(chan found, 16),
 		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{}, strangers: map[netip.Addr]onlink.MAC{},
 		wireGrace: defaultWireGrace, brokenSince: map[netip.Prefix]time.Duration{},
+		close: func(context.Context, time.Duration) error { return nil },
 	}
 }
 
@@ -171,9 +172,6 @@ func (l *Links) Leave(ctx context.Context, handOver time.Duration) error {
 	}
 	l.stop()
 	l.running.Wait()
-	if l.close == nil {
-		return nil
-	}
 	return l.close(ctx, handOver)
 }
 

@@ -90,7 +90,7 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 	}
 }
 
-// All returns the offers of all Services. They are the same ones until changes says
+// All returns the offers of all Services. They are the same ones until [Index.Changes] says
 // otherwise. Many events change nothing here: a Service comes before its VIP does.
 func (c *Index) All() sorted.List[advertise.Offer] {
 	var gone, put []advertise.Offer

@@ -36,7 +36,7 @@ type ModeTransition struct {
 	was   Step // when the change was announced
 	to    Carriage
 	since time.Time // zero: nothing is under way
-	waits bool      // for begin
+	waits bool      // for Begin
 }
 
 // Step is what holds at one moment.

@@ -165,7 +165,7 @@ func NewGate(p Prober, changed func()) *Gate {
 	return &Gate{rules: advertise.NewGate(RulesBound), asker: newAsker(p, changed)}
 }
 
-// Within bounds how long a VIP waits for rules; [rulesBound] where nobody says so.
+// Within bounds how long a VIP waits for rules; [RulesBound] where nobody says so.
 func (g *Gate) Within(bound time.Duration) {
 	if g.rules != nil {
 		g.rules = advertise.NewGate(bound)

@@ -157,7 +157,7 @@ func (s *Sources) nodesAre(labels string) bool {
 	return s.caches.nodes != nil && s.caches.nextNodes == nil && s.following.nodeLabels == labels
 }
 
-// reduceOther is reduceNode for the Nodes of other machines: their conditions and
+// reduceOther is [plan.NodeOf] for the Nodes of other machines: their conditions and
 // labels are none of our business.
 func reduceOther(obj any) *routing.Node {
 	n := plan.NodeOf(obj).Node

@@ -51,11 +51,13 @@ type Sources struct {
 	version  plan.Version
 	order    order
 
+	// Set before Start, and not changed after.
+	Timing   Timing
+	restored restored
+
 	// Used by the agent's goroutine alone.
 	Transition plan.ModeTransition
-	Timing     Timing
 	following  following
-	restored   restored
 }
 
 // caches are what is kept of each kind of object. They share the lock of [Sources].

@@ -330,3 +330,12 @@ func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 		t.Error("what the controller ended counts")
 	}
 }
+
+func TestTheSilenceOfItsOwnNodeIsTold(t *testing.T) {
+	s := New(slog.Default(), fake.NewClientset(), "kube-system", "w1", func() {})
+	s.caches.self.lastSeen = time.Now().Add(-time.Minute)
+	s.caches.services.lastSeen = time.Now()
+	if got := s.SelfLastSeen(); got < time.Minute || got > 2*time.Minute {
+		t.Errorf("it was heard of %v ago", got)
+	}
+}

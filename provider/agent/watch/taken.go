@@ -41,7 +41,7 @@ func (s *Sources) depart(had []netip.Prefix) {
 	}
 }
 
-// forget lets go of what departed, once Nodes were in no doubt for s.timing.grace since then. So long a controller may be away: it labels
+// forget lets go of what departed, once Nodes were in no doubt for s.Timing.Grace since then. So long a controller may be away: it labels
 // again what lost its label to a restored backup, and a Node that was deleted and made again by its kubelet.
 func (s *Sources) forget(now time.Time) {
 	if !s.isSynced(now) {
@@ -109,7 +109,7 @@ func (s *Sources) IsSynced(now time.Time) bool {
 	return s.isSynced(now)
 }
 
-// isSynced is isSure with the lock held.
+// isSynced is IsSynced with the lock held.
 func (s *Sources) isSynced(now time.Time) bool {
 	_, there := s.caches.self.items[s.nodeName]
 	return there && s.caches.inPools.synced && s.unread.inventory == nil && (s.doubt.returned.IsZero() || now.Sub(s.doubt.returned) >= s.Timing.Grace)

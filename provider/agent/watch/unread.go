@@ -50,7 +50,7 @@ func (s *Sources) Unread() lb.Unread {
 	return s.unread.report()
 }
 
-// readClaim is [reduceClaim] for objects of a format that this agent reads. Of another one it
+// readClaim is [offers.ClaimOf] for objects of a format that this agent reads. Of another one it
 // is what was known: to this process, or to the one before it. The lock is held.
 func (s *Sources) readClaim(obj any) offers.Claim {
 	ip := obj.(*networkingv1.IPAddress)
@@ -72,7 +72,8 @@ type restored struct {
 	claims map[string]offers.Claim // by the name of the IPAddress
 }
 
-// Restore has what the process before this one knew count for what is not heard of yet.
+// Restore has what the process before this one knew count for what is not heard of yet. It is called before
+// Start.
 func (s *Sources) Restore(in plan.Inputs) {
 	s.restored = restoredOf(in)
 	s.depart(in.Taken)

@@ -18,7 +18,7 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, command by
+// TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, command by
 // command, there and back: each address stays on the machine that has it, so that no host's neighbour cache has to change.
 func TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection(t *testing.T) {
 	l, speakers := servedByMetalLB(t)
