@@ -41,18 +41,18 @@ type Cloud struct {
 
 	// What follows is set by Initialize and SetInformers, in this order, before
 	// any controller runs.
-	stop      <-chan struct{} // closed when the controllers end
-	client    kubernetes.Interface
-	events    record.EventBroadcaster
-	recorder  record.EventRecorder
-	reports   *event.Reports
-	keeper    *source.Reconciler
-	informers informers.SharedInformerFactory
-	stock     *stock.Controllers
+	stop       <-chan struct{} // closed when the controllers end
+	client     kubernetes.Interface
+	events     record.EventBroadcaster
+	recorder   record.EventRecorder
+	reports    *event.Reports
+	reconciler *source.Reconciler
+	informers  informers.SharedInformerFactory
+	stock      *stock.Controllers
 
-	cluster atomic.Pointer[cluster.Reader] // set by SetInformers, while the keeper runs already
+	cluster atomic.Pointer[cluster.Reader] // set by SetInformers, while the reconciler runs already
 
-	atStake stake // used by the keeper's goroutine alone
+	atStake stake // used by the reconciler's goroutine alone
 }
 
 var (
@@ -95,10 +95,10 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	c.client = clients.ClientOrDie("plinth")
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
 	c.guard(ctx)
-	c.keeper = c.newKeeper()
-	legacyregistry.RawMustRegister(c.keeper.Metrics)
+	c.reconciler = c.newReconciler()
+	legacyregistry.RawMustRegister(c.reconciler.Metrics)
 	c.stop = stop
-	go c.keepInventory(ctx)
+	go c.reconcileInventory(ctx)
 }
 
 // SetInformers takes the informers that all controllers share.
@@ -114,7 +114,7 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	}
 	c.nodes.Use(node.Cluster{Client: c.client, Nodes: nodes, Recorder: c.recorder, Reports: c.reports})
 	c.stock = &stock.Controllers{
-		Cloud: c, InForce: &c.inForce, Nodes: nodes, Initialize: c.nodes.Initialize, Current: c.keeper.Current, Log: c.log,
+		Cloud: c, InForce: &c.inForce, Nodes: nodes, Initialize: c.nodes.Initialize, Current: c.reconciler.Current, Log: c.log,
 	}
 	c.vips.Use(vip.Cluster{
 		Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,

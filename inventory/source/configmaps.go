@@ -2,11 +2,9 @@ package source
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,21 +16,6 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/edit"
 )
-
-// What people write on the ConfigMaps that carry an inventory.
-const (
-	LabelInventory = "plinth.dev/inventory" // the inventory's name
-)
-
-// How long ConfigMaps must be quiet until they are read as one edit, and how
-// long a stream of changes may put that off.
-const (
-	quiet   = 200 * time.Millisecond
-	patient = 2 * time.Second
-)
-
-// resync is how often what informers follow is read again, though nothing has changed.
-const resync = 10 * time.Minute
 
 // ConfigMaps follows the ConfigMaps of a namespace that bear [LabelInventory].
 type ConfigMaps struct {
@@ -46,82 +29,6 @@ func (c ConfigMaps) Run(ctx context.Context, set func(Edit)) error {
 	informer := coreinformers.NewFilteredConfigMapInformer(c.Client, c.Namespace, resync, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = LabelInventory })
 	return follow(ctx, func() error { set(read(informer.GetStore())); return nil }, informer)
-}
-
-// follow runs informers and calls changed, when they have synced and after each burst of
-// changes; again after a pause where that fails.
-func follow(ctx context.Context, changed func() error, informers ...cache.SharedIndexInformer) error {
-	dirty := make(chan struct{}, 1)
-	var synced []cache.InformerSynced
-	for _, informer := range informers {
-		registration, err := informer.AddEventHandler(touch(dirty))
-		if err != nil {
-			return err
-		}
-		synced = append(synced, registration.HasSynced) // of the handler: it has marked what was there
-		go informer.RunWithContext(ctx)
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return nil
-	}
-	select {
-	case <-dirty:
-	default:
-	}
-	pause := firstRetry
-	for {
-		var again <-chan time.Time
-		if err := changed(); err == nil {
-			pause = firstRetry
-		} else {
-			again, pause = time.After(pause), min(2*pause, lastRetry)
-		}
-		if !debounce(ctx, dirty, again) {
-			return nil
-		}
-	}
-}
-
-// touch marks a state as dirty on every event.
-func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
-	mark := func() {
-		select {
-		case dirty <- struct{}{}:
-		default:
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { mark() },
-		UpdateFunc: func(any, any) { mark() },
-		DeleteFunc: func(any) { mark() },
-	}
-}
-
-// debounce waits for a change and then for the end of the burst that it belongs
-// to, or until it is time to try again. It returns false when ctx ends.
-func debounce(ctx context.Context, dirty <-chan struct{}, again <-chan time.Time) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-again:
-		return true
-	case <-dirty:
-	}
-	limit := time.NewTimer(patient)
-	defer limit.Stop()
-	for {
-		pause := time.NewTimer(quiet)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-limit.C:
-			return true
-		case <-pause.C:
-			return true
-		case <-dirty:
-			pause.Stop()
-		}
-	}
 }
 
 // Written reads what stands in the ConfigMaps at the moment. It lists the ConfigMaps of the namespace.
@@ -200,35 +107,4 @@ func badAllowance(cm *v1.ConfigMap, written string) inventory.Problem {
 		Path: "metadata.annotations[" + edit.AnnotationAllowRemovals + "]", Message: "not a number of machines, so it allows nothing",
 		Value: written, Accepted: "a whole number, such as \"3\"",
 	}
-}
-
-const labelMismatch = "the label names another inventory than metadata.name of the documents"
-
-// mislabelled returns an error for each ConfigMap whose label names another
-// inventory than its documents.
-func mislabelled(carriers []Carrier, name string) inventory.Problems {
-	var out inventory.Problems
-	for _, c := range carriers {
-		if c.Inventory != name {
-			out = append(out, inventory.Problem{
-				Source: carrierSource(c.ObjectReference), Severity: inventory.Error, Code: inventory.OtherInventory,
-				Path: "metadata.labels[" + LabelInventory + "]", Message: labelMismatch,
-				Value: c.Inventory, Accepted: name,
-			})
-		}
-	}
-	return out
-}
-
-// carrierSource is how problems name a ConfigMap; a key of it follows after a slash.
-func carrierSource(r v1.ObjectReference) string {
-	return fmt.Sprintf("configmap/%s/%s", r.Namespace, r.Name)
-}
-
-func reference(cm *v1.ConfigMap) v1.ObjectReference {
-	return v1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID}
-}
-
-func documentSource(cm *v1.ConfigMap, key string) string {
-	return carrierSource(reference(cm)) + "/" + key
 }

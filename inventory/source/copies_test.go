@@ -54,7 +54,7 @@ func TestOfCopiesOfOneSecondThatWhichIsInForceStays(t *testing.T) {
 					t.Fatal(status)
 				}
 			}
-			before := k.have.inventory
+			before := k.stored.have.inventory
 			_, status := take(t, k, editWith(t, x.copies...))
 			if ready := status[KeyReady] == "true"; ready != x.ready {
 				t.Errorf("taken up: %v, want %v: %v", ready, x.ready, status)
@@ -67,8 +67,8 @@ func TestOfCopiesOfOneSecondThatWhichIsInForceStays(t *testing.T) {
 			if strings.Contains(status[KeyProblems], x.silent) {
 				t.Errorf("the status says %q", status[KeyProblems])
 			}
-			if x.inForce != "" && !document.Equal(k.have.inventory, before) {
-				t.Errorf("another inventory is in force:\n%s", document.Format(k.have.inventory))
+			if x.inForce != "" && !document.Equal(k.stored.have.inventory, before) {
+				t.Errorf("another inventory is in force:\n%s", document.Format(k.stored.have.inventory))
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestCopiesOfSeveralConfigMapsAreChosenTogether(t *testing.T) {
 	}
 	proposed := editWith(t, append(old, pool("x", "bbbbbbbbbb", "192.0.2.0/27"), pool("y", "2222222222", "198.51.100.0/27"))...)
 	for _, other := range []Edit{{}, {PassedOver: []string{"notes.yaml"}}} { // as files join
-		if got := proposed.Join(other).chosen(k.have.inventory); got.Problems.Err() != nil || len(got.Problems) != 2 {
+		if got := proposed.Join(other).chosen(k.stored.have.inventory); got.Problems.Err() != nil || len(got.Problems) != 2 {
 			t.Errorf("of the copies of two ConfigMaps those in force are not found: %v", got.Problems)
 		}
 	}

@@ -69,7 +69,7 @@ func (j *judged) stepSays(want string) {
 
 // digest is that which the status says.
 func (j *judged) digest() string {
-	before, err := j.refusedBefore(j.t.Context())
+	before, err := j.reporter.lastRefusal(j.t.Context())
 	if err != nil || before.Digest == "" {
 		j.t.Fatalf("no digest is known: %v", err)
 	}
@@ -83,7 +83,7 @@ func (j *judged) allow() {
 	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(j.t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		j.t.Fatal(err)
 	}
-	j.loaded = false
+	j.stored.loaded = false
 }
 
 func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
@@ -91,13 +91,13 @@ func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
 	j.lost = oneVIP
 	shrunk := proposed(text("b"))
 	j.says(shrunk, "service default/web loses 203.0.113.77: no pool has it")
-	if j.have.generation != 1 {
-		t.Errorf("generation %d is in force", j.have.generation)
+	if j.stored.have.generation != 1 {
+		t.Errorf("generation %d is in force", j.stored.have.generation)
 	}
 	shrunk.Allowance.Digests = []string{j.digest()}
 	j.says(shrunk, "")
-	if j.have.generation != 2 {
-		t.Errorf("generation %d is in force though it was allowed", j.have.generation)
+	if j.stored.have.generation != 2 {
+		t.Errorf("generation %d is in force though it was allowed", j.stored.have.generation)
 	}
 }
 
@@ -195,14 +195,14 @@ func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
 	j.err = errors.New("no EndpointSlices are known yet")
 	e := proposed(text("b"))
 	j.take(e)
-	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.life.Phase.Decided() {
-		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.life.Phase.Decided())
+	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.stored.have.generation != 1 || j.life.Phase.Decided() {
+		t.Fatalf("%v, generation %d, decided: %v", err, j.stored.have.generation, j.life.Phase.Decided())
 	}
 	slice := sliceName("r0", 1)
 	if err := j.client.CoreV1().ConfigMaps(j.Namespace).Delete(t.Context(), slice, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	j.loaded = false
+	j.stored.loaded = false
 	if err := j.step(t.Context()); err == nil {
 		t.Fatal("it does not wait any more")
 	}
@@ -217,8 +217,8 @@ func TestAPausedInventoryTakesNothingUp(t *testing.T) {
 	j := newJudged(t)
 	paused := strings.Replace(text("b"), "spec:", "spec:\n  safety: {paused: true}", 1)
 	j.says(proposed(paused), "P1010")
-	if j.have.generation != 1 {
-		t.Errorf("generation %d is in force", j.have.generation)
+	if j.stored.have.generation != 1 {
+		t.Errorf("generation %d is in force", j.stored.have.generation)
 	}
 	j.says(proposed(text("b")), "")
 }

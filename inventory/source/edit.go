@@ -1,10 +1,13 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -134,4 +137,58 @@ type Source interface {
 	// Run calls set with what stands in the source, once it is known and after
 	// each change, until ctx ends. A burst of changes is one call.
 	Run(ctx context.Context, set func(Edit)) error
+}
+
+// What people write on the ConfigMaps that carry an inventory.
+const (
+	LabelInventory = "plinth.dev/inventory" // the inventory's name
+)
+
+// carrierSource is how problems name a ConfigMap; a key of it follows after a slash.
+func carrierSource(r v1.ObjectReference) string {
+	return fmt.Sprintf("configmap/%s/%s", r.Namespace, r.Name)
+}
+
+func reference(cm *v1.ConfigMap) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID}
+}
+
+func documentSource(cm *v1.ConfigMap, key string) string {
+	return carrierSource(reference(cm)) + "/" + key
+}
+
+func sameDocument(a, b document.Document) bool {
+	return a.Source == b.Source && bytes.Equal(a.Data, b.Data)
+}
+
+// carries reports whether a file or a key of that name holds a document.
+func carries(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+// mislabelled returns an error for each ConfigMap whose label names another
+// inventory than its documents.
+func mislabelled(carriers []Carrier, name string) inventory.Problems {
+	var out inventory.Problems
+	for _, c := range carriers {
+		if c.Inventory != name {
+			out = append(out, inventory.Problem{
+				Source: carrierSource(c.ObjectReference), Severity: inventory.Error, Code: inventory.OtherInventory,
+				Path: "metadata.labels[" + LabelInventory + "]", Message: labelMismatch,
+				Value: c.Inventory, Accepted: name,
+			})
+		}
+	}
+	return out
+}
+
+const labelMismatch = "the label names another inventory than metadata.name of the documents"
+
+// proposal is an edit as it is decided on, with what the stored ConfigMap allows.
+func (e Edit) proposal(allowed string) edit.Proposal {
+	return edit.Proposal{
+		Documents: e.Documents, Content: e.content(), Problems: e.Problems,
+		Allowance:   e.Allowance.And(edit.Allowance{Digests: edit.AllowedBy(allowed)}),
+		Mislabelled: func(name string) inventory.Problems { return mislabelled(e.Carriers, name) },
+	}
 }

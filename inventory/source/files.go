@@ -1,13 +1,11 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -80,10 +78,6 @@ func (w *watched) reportError(err error) {
 	w.failure = err.Error()
 }
 
-func sameDocument(a, b document.Document) bool {
-	return a.Source == b.Source && bytes.Equal(a.Data, b.Data)
-}
-
 // Read reads a file, or all files of a folder and its subfolders whose names
 // end in .yaml, .yml or .json, sorted by name. Names that begin with a dot are
 // passed over, which includes the folders that a mounted ConfigMap's links lead to. What
@@ -139,9 +133,4 @@ func textOfFile(texts []document.Document, path string) ([]document.Document, er
 		return texts, err
 	}
 	return append(texts, document.Document{Source: path, Data: data}), nil
-}
-
-// carries reports whether a file or a key of that name holds a document.
-func carries(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }

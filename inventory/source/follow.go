@@ -7,11 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
@@ -45,18 +41,6 @@ func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack, n
 	return follow(ctx, func() error {
 		return f.look(ctx, inStore(common, namespace, AcceptedName), inStore(tried, namespace, TrialName))
 	}, common, tried)
-}
-
-func informerOf(client kubernetes.Interface, namespace, name string) cache.SharedIndexInformer {
-	return coreinformers.NewFilteredConfigMapInformer(client, namespace, resync, cache.Indexers{},
-		func(o *metav1.ListOptions) { *o = named(*o, name) })
-}
-
-// inStore is the ConfigMap that an informer follows; nil: there is none.
-func inStore(informer cache.SharedIndexInformer, namespace, name string) *v1.ConfigMap {
-	obj, _, _ := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String()) // a cache never fails
-	cm, _ := obj.(*v1.ConfigMap)
-	return cm
 }
 
 // follower hands out what a Node's rack needs.
@@ -128,49 +112,4 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 		return nil, nil
 	}
 	return &Trial{inv, t.ID, routers, t.Until}, nil
-}
-
-// loadRack reads the slice of a rack that is listed; none where the rack is not. One that is
-// gone is an error: what lists it is then older than what is in force, or somebody deleted it.
-func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack string) ([]document.Document, error) {
-	if err := checkFormats(common); err != nil {
-		return nil, err
-	}
-	for name, n := range listed(common, keyRacks) {
-		if name != rack {
-			continue
-		}
-		parts := map[string]*v1.ConfigMap{}
-		for _, name := range []string{sliceName(rack, n), copyName(rack)} {
-			if err := s.loadPart(ctx, parts, name); err != nil {
-				return nil, err
-			}
-			if slice, ok := sliceIn(parts, rack, n); ok {
-				return []document.Document{documentOf(common), slice}, nil
-			}
-		}
-		return nil, fmt.Errorf("configmap %s is not there, which configmap %s lists", sliceName(rack, n), AcceptedName)
-	}
-	return nil, nil
-}
-
-// loadPart reads a ConfigMap as an agent may, which has no right to get one.
-func (s acceptedStore) loadPart(ctx context.Context, parts map[string]*v1.ConfigMap, name string) error {
-	list, err := s.maps().List(ctx, named(metav1.ListOptions{}, name))
-	if err != nil {
-		return err
-	}
-	for i := range list.Items {
-		if part := &list.Items[i]; part.Name == name { // a fake client lists all
-			parts[name] = part
-			return checkFormats(part)
-		}
-	}
-	return nil
-}
-
-// named selects a single object.
-func named(o metav1.ListOptions, name string) metav1.ListOptions {
-	o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	return o
 }

@@ -120,7 +120,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 			t.Fatal(err)
 		}
 	}
-	inForce := first.have.inventory
+	inForce := first.stored.have.inventory
 	next := nextOf(is, inForce)
 	agent := make(chan *inventory.Inventory, 99)
 	go Follow(ctx, client, namespace, "r1", "w1", func(f Followed, _ error) { agent <- f.Inventory })
@@ -145,8 +145,8 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	if err := second.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if !document.Equal(second.have.inventory, left) {
-		t.Errorf("the next leader has %v, want %v", place(second.have.inventory), place(left))
+	if !document.Equal(second.stored.have.inventory, left) {
+		t.Errorf("the next leader has %v, want %v", place(second.stored.have.inventory), place(left))
 	}
 	checkOlder(t, client, left, left)
 	for _, text := range []string{layout(after), layout(map[string]string{"r0": "a b c f", "r1": "d"})} {
@@ -155,13 +155,13 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 		if err := second.step(ctx); err != nil {
 			t.Fatal(err)
 		}
-		keptBlocks(t, inForce, second.have.inventory)
+		keptBlocks(t, inForce, second.stored.have.inventory)
 	}
 	stored, err := Accepted(ctx, client, namespace)
-	if err != nil || !document.Equal(stored, second.have.inventory) {
-		t.Errorf("stored is %v (%v), in force %v", place(stored), err, place(second.have.inventory))
+	if err != nil || !document.Equal(stored, second.stored.have.inventory) {
+		t.Errorf("stored is %v (%v), in force %v", place(stored), err, place(second.stored.have.inventory))
 	}
-	checkKept(t, second.have)
+	checkKept(t, second.stored.have)
 	for last := (*inventory.Inventory)(nil); last == nil || !maps.Equal(place(last), place(stored.Slice("r1"))); {
 		select {
 		case last = <-agent:
@@ -288,9 +288,9 @@ func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing
 	if err := step(map[string]string{"r0": "a u", "r1": "b"}); err != nil {
 		t.Fatal(err)
 	}
-	agentsHave(t, client, k.have.inventory)
-	if _, there := k.have.inventory.Machine("u"); !there {
-		t.Errorf("in force is %v", place(k.have.inventory))
+	agentsHave(t, client, k.stored.have.inventory)
+	if _, there := k.stored.have.inventory.Machine("u"); !there {
+		t.Errorf("in force is %v", place(k.stored.have.inventory))
 	}
 }
 
@@ -398,7 +398,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	checkStatus(t, client, "true", fmt.Sprint(k.have.generation), "")
+	checkStatus(t, client, "true", fmt.Sprint(k.stored.have.generation), "")
 	if e := <-events.Events; !strings.Contains(e, ReasonTakenUp) {
 		t.Errorf("the Event says %s", e)
 	}
@@ -425,7 +425,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	}
 	chain := client.ReactionChain
 	dying(client, 0)
-	k.loaded = false
+	k.stored.loaded = false
 	if err := k.step(ctx); err == nil {
 		t.Fatal("the write did not fail")
 	}
@@ -451,19 +451,19 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 func TestARefusalIsReportedThoughNothingCouldBeStoredThen(t *testing.T) {
 	j := newJudged(t)
 	now := clocked(j.Reconciler)
-	if err := j.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), j.have.parts[AcceptedName].Name, metav1.DeleteOptions{}); err != nil {
+	if err := j.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), j.stored.have.parts[AcceptedName].Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	chain := j.client.ReactionChain
 	dying(j.client, 0)
-	j.loaded, j.lost = false, oneVIP
+	j.stored.loaded, j.lost = false, oneVIP
 	j.take(proposed(text("b")))
 	if err := j.step(t.Context()); err == nil {
 		t.Fatal("the write did not fail")
 	}
 	j.client.ReactionChain, now.now = chain, now.now.Add(lastRetry)
 	j.stepSays("203.0.113.77")
-	if before, err := j.refusedBefore(t.Context()); err != nil || before.Content != j.edit.content() {
+	if before, err := j.reporter.lastRefusal(t.Context()); err != nil || before.Content != j.edit.content() {
 		t.Errorf("refused before is %v, %v", before, err)
 	}
 }
@@ -481,9 +481,9 @@ func TestAnEditIsSupersededByWhatAnotherLeaderTookUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		k.loaded = false
-		if err := k.step(ctx); err != nil || k.life.Phase != edit.Superseded || !document.Equal(k.have.inventory, other.have.inventory) {
-			t.Errorf("the edit is %s, generation %d in force: %v", k.life.Phase, k.have.generation, err)
+		k.stored.loaded = false
+		if err := k.step(ctx); err != nil || k.life.Phase != edit.Superseded || !document.Equal(k.stored.have.inventory, other.stored.have.inventory) {
+			t.Errorf("the edit is %s, generation %d in force: %v", k.life.Phase, k.stored.have.generation, err)
 		}
 	}
 	checkStatus(t, client, "true", "2", "")
@@ -522,7 +522,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 			if err := k.step(ctx); (err == nil) != (c.ready == "true") {
 				t.Fatal(err)
 			}
-			checkStatus(t, client, c.ready, fmt.Sprint(k.have.generation), "")
+			checkStatus(t, client, c.ready, fmt.Sprint(k.stored.have.generation), "")
 			if told := strings.Contains(<-events.Events, ReasonNotStored); told == (c.ready == "true") || len(events.Events) > 0 {
 				t.Errorf("that it was not stored is told %v, and then %d more Events", told, len(events.Events))
 			}

@@ -2,7 +2,6 @@ package source
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,13 +43,22 @@ func LeaseOf(common *v1.ConfigMap) string {
 	return cmp.Or(common.Annotations[AnnotationLease], DefaultLease)
 }
 
+// otherLease is the lease by which the leader stored what is there, where that is another than this one; empty: it is not. Of
+// leaders with different leases one alone acts.
+func otherLease(common *v1.ConfigMap, lease string) string {
+	if by := LeaseOf(common); lease != "" && common != nil && by != lease {
+		return by
+	}
+	return ""
+}
+
 // sign writes into the ConfigMap that lists the slices by which lease its writer leads, and its program. What the writer does
 // not say, as one that was not elected, stays as it is there.
-func (s acceptedStore) sign(want, have *v1.ConfigMap) {
+func sign(want, have *v1.ConfigMap, lease, program string) {
 	if want.Name != AcceptedName {
 		return
 	}
-	for annotation, value := range map[string]string{AnnotationLease: s.lease, AnnotationProgram: s.program} {
+	for annotation, value := range map[string]string{AnnotationLease: lease, AnnotationProgram: program} {
 		if value == "" && have != nil {
 			value = have.Annotations[annotation]
 		}
@@ -58,18 +66,4 @@ func (s acceptedStore) sign(want, have *v1.ConfigMap) {
 			want.Annotations[annotation] = value
 		}
 	}
-}
-
-// overtakenBy is an error where the leader of another lease has what is stored: of leaders with different leases one alone acts.
-func (r *Reconciler) overtakenBy(found accepted) error {
-	common := found.parts[AcceptedName]
-	by := LeaseOf(common)
-	if r.Lease == "" || common == nil || by == r.Lease {
-		return nil
-	}
-	r.Log.Error("This controller ends: its installation runs on another lease", "lease", r.Lease, "other", by)
-	if r.Overtaken != nil {
-		r.Overtaken()
-	}
-	return fmt.Errorf("the installation runs on lease %s, and this controller leads by lease %s", by, r.Lease)
 }

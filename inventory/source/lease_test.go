@@ -55,7 +55,7 @@ func TestWhatIsStoredNamesTheLeaseOfItsWriter(t *testing.T) {
 	if err := client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), AcceptedName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	k.loaded = false
+	k.stored.loaded = false
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestWithoutAWordTheDefaultLeaseCounts(t *testing.T) {
 	if got := annotations(t, client)[AnnotationLease]; got != DefaultLease {
 		t.Errorf("it names %q", got)
 	}
-	k.Lease, k.loaded = "plinth", false
+	k.Lease, k.stored.loaded = "plinth", false
 	if err := k.step(t.Context()); err == nil {
 		t.Error("the leader of another lease goes on")
 	}

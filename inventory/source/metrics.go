@@ -59,18 +59,20 @@ func (m *Metrics) all() []prometheus.Collector {
 }
 
 // report counts what became of an edit.
-func (m *Metrics) report(res result) {
-	m.setReady(res)
-	if res.refused() {
+func (m *Metrics) report(refused bool, problems inventory.Problems) {
+	m.setReady(!refused)
+	if refused {
 		m.refused.Inc()
 	}
-	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(res.problems().Errors())))
-	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(res.problems().Warnings())))
+	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(problems.Errors())))
+	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(problems.Warnings())))
 }
 
-func (m *Metrics) setReady(res result) {
-	m.ready.Set(1)
-	if res.refused() {
-		m.ready.Set(0)
+func (m *Metrics) setReady(ready bool) { m.ready.Set(oneIf(ready)) }
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
 	}
+	return 0
 }

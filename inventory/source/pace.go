@@ -51,3 +51,9 @@ func (p *pace) note(content string, now time.Time, err error) {
 	}
 	p.content, p.at = content, now
 }
+
+// How long after a failed write the next one is tried.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)

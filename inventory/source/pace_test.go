@@ -66,8 +66,8 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 		if err == nil {
 			t.Fatal("the write did not fail")
 		}
-		k.reportError(ctx, err)
-		k.loaded = false // as the watch tells it
+		k.reporter.failing(ctx, err)
+		k.stored.loaded = false // as the watch tells it
 		now.now = now.now.Add(time.Second)
 	}
 	if want := []int{0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363, 423, 483, 543}; !slices.Equal(tried, want) {
@@ -89,7 +89,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	k.reportRecovery()
+	k.reporter.recovered(k.stored.have.generation)
 	checkStatus(t, client, "true", "2", "")
 	checkStore(t, client, "")
 	if n := testutil.ToFloat64(k.Metrics.notStored); n != 0 || !strings.Contains(log.String(), "is kept again") {
@@ -131,7 +131,7 @@ func TestWhatSomebodyTakesAwayAgainAndAgainIsStoredAfterPauses(t *testing.T) {
 	}
 	for range 130 {
 		spoil()
-		k.loaded = false
+		k.stored.loaded = false
 		_ = k.step(ctx)
 		now.now = now.now.Add(time.Second)
 	}
@@ -141,7 +141,7 @@ func TestWhatSomebodyTakesAwayAgainAndAgainIsStoredAfterPauses(t *testing.T) {
 	checkStore(t, client, "by somebody else")
 
 	now.now = now.now.Add(time.Hour)
-	k.loaded = false
+	k.stored.loaded = false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestWhatSomebodyTakesAwayAgainAndAgainIsStoredAfterPauses(t *testing.T) {
 	checkStore(t, client, "")
 	now.now = now.now.Add(time.Hour)
 	spoil()
-	k.loaded = false
+	k.stored.loaded = false
 	if err := k.step(ctx); err != nil {
 		t.Errorf("one that stood for an hour is not stored again at once: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestACopyThatSomebodyChangesIsWrittenAfterPauses(t *testing.T) {
 	}
 	client.ClearActions()
 	for range 60 {
-		k.loaded = false
+		k.stored.loaded = false
 		_ = k.step(ctx)
 		now.now = now.now.Add(time.Second)
 	}

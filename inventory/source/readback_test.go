@@ -30,7 +30,7 @@ func TestAMachineThatIsRenamedIsStoredOnce(t *testing.T) {
 		}
 		client.ClearActions()
 		for range 3 {
-			k.loaded = false // as the watch tells it
+			k.stored.loaded = false // as the watch tells it
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -39,10 +39,10 @@ func TestAMachineThatIsRenamedIsStoredOnce(t *testing.T) {
 			t.Errorf("%s: nobody has edited anything, and written was %v", name, written(client))
 		}
 		checkStatus(t, client, "true", []string{"1", "2", "3"}[generation], "")
-		agentsHave(t, client, k.have.inventory)
+		agentsHave(t, client, k.stored.have.inventory)
 		other := reconcilerOf(client)
-		if err := other.step(ctx); err != nil || !document.Equal(other.have.inventory, k.have.inventory) {
-			t.Errorf("%s: the next leader has %v (%v)", name, place(other.have.inventory), err)
+		if err := other.step(ctx); err != nil || !document.Equal(other.stored.have.inventory, k.stored.have.inventory) {
+			t.Errorf("%s: the next leader has %v (%v)", name, place(other.stored.have.inventory), err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestWhatAnEarlierVersionStoredOfARenamedMachineIsStoredAnew(t *testing.T) {
 	if slice, err = cms.Get(ctx, sliceName("r0", 3), metav1.GetOptions{}); err != nil || slice.Data[keyInventory] != now {
 		t.Errorf("the slice of the next generation is %v (%v), want\n%s", slice, err, now)
 	}
-	if w0, _ := next.have.inventory.Machine("w0"); w0.PodCIDRs[0].String() != "10.244.0.0/24" {
+	if w0, _ := next.stored.have.inventory.Machine("w0"); w0.PodCIDRs[0].String() != "10.244.0.0/24" {
 		t.Errorf("w0 is %+v", w0)
 	}
 }
@@ -93,12 +93,12 @@ func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	good := k.have
+	good := k.stored.have
 	spoilt := *good.inventory
 	spoilt.Racks = slices.Clone(spoilt.Racks)
 	spoilt.Racks[0].Machines = slices.Clone(spoilt.Racks[0].Machines)
 	spoilt.Racks[0].Machines[1].Reason = "two\nlines"
-	k.have.inventory, k.have.stored = &spoilt, &spoilt
+	k.stored.have.inventory, k.stored.have.stored = &spoilt, &spoilt
 	client.ClearActions()
 	next := proposed(layout(map[string]string{"r0": "a c"})) // b is held
 	k.take(next)
@@ -111,12 +111,12 @@ func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	checkStatus(t, client, "false", "1", "P1013")
 	checkStatus(t, client, "false", "1", "spec.racks[r0].machines[b]")
 
-	k.have.stored = nil // as if somebody had spoilt what is stored
+	k.stored.have.stored = nil // as if somebody had spoilt what is stored
 	if err := k.step(ctx); err == nil || !strings.Contains(err.Error(), "P1013") || storesAccepted(client) {
 		t.Errorf("what is in force is stored again: %v, %v", written(client), err)
 	}
-	k.have = good
-	if k.step(ctx) != nil || !document.Equal(k.have.inventory, good.inventory) {
+	k.stored.have = good
+	if k.step(ctx) != nil || !document.Equal(k.stored.have.inventory, good.inventory) {
 		t.Error("what was in force is not any more")
 	}
 }
@@ -156,7 +156,7 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 		k := reconcilerOf(client)
 		for range 3 {
 			e := proposed(drawLayout(rt))
-			before := k.have.inventory
+			before := k.stored.have.inventory
 			after := nextOf(e, before)
 			chain := client.ReactionChain
 			dying(client, rapid.IntRange(0, 8).Draw(rt, "writes until the leader dies"))
@@ -176,12 +176,12 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 				rt.Fatal(err)
 			}
 			client.ClearActions()
-			k.loaded = false
+			k.stored.loaded = false
 			if err := k.step(ctx); err != nil || storesAccepted(client) {
 				rt.Fatalf("written again is %v (%v)\nafter\n%s", written(client), err, e.Documents[0].Data)
 			}
-			if left, err = Accepted(ctx, client, namespace); err != nil || !document.Equal(left, k.have.inventory) {
-				rt.Fatalf("stored is %v (%v), in force %v", place(left), err, place(k.have.inventory))
+			if left, err = Accepted(ctx, client, namespace); err != nil || !document.Equal(left, k.stored.have.inventory) {
+				rt.Fatalf("stored is %v (%v), in force %v", place(left), err, place(k.stored.have.inventory))
 			}
 		}
 	})

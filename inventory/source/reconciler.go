@@ -2,90 +2,51 @@ package source
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/edit"
 )
-
-// Recorder records Events on the ConfigMaps that people edit.
-type Recorder interface {
-	Event(object runtime.Object, eventtype, reason, message string)
-}
 
 // Reconciler decides which inventory is in force, and stores it. There should be one in a
 // cluster. Of two, the second finds a conflict, or a generation that it did not write, and takes
 // up what the first stored. It never writes the same edit again over another's generation, so two
 // that disagree do not fight.
 type Reconciler struct {
-	Client    kubernetes.Interface
-	Namespace string
-	Source    Source
-	Recorder  Recorder
-	Log       *slog.Logger
-	Metrics   *Metrics
-	// Enforce takes an inventory that is in force from now on: that which was
-	// accepted earlier, then each that is taken up.
-	Enforce func(*inventory.Inventory)
-	// ClusterLosses returns what after takes from the cluster that it has under before: VIPs in use, Nodes' machines,
-	// ways between pods, addresses; an error where it cannot be told now. nil: nobody is asked.
-	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error)
-	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
-	// Ready. nil: new terms of sessions are not tried.
-	Agents func(context.Context) (map[string]edit.Agent, error)
-	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.
-	Lease string
-	// Program is that of the process, where it is called otherwise than Plinth's; see [Program].
-	Program string
-	// Overtaken ends a process whose installation runs on another lease by now; nil: nobody is told.
-	Overtaken func()
-	Now       func() time.Time // nil: [time.Now]
+	Config
 
-	have    accepted  // what is in the cluster, as far as this reconciler knows
-	loaded  bool      // have is known
-	edit    *Edit     // the last one; nil: none yet
-	life    edit.Life // of edit
-	status  status
-	refused *edit.Refusal // what KeyRefused of the status says; nil: not read yet
-	allowed string        // what the stored ConfigMap allowed when the edit was decided on
-	last    result        // that was reported
-	failed  bool          // to read or write what is stored, which was reported since
-	newer   bool          // what is stored is not read: a newer version wrote it
-	torn    bool          // what is stored cannot be read, when it was last looked at
-	said    string        // the last error that was logged, and is not over
-	trouble string        // why what is in force, or is to be, is not stored; empty: it is
-	spoilt  error         // why have.inventory is but what can be read of what is stored; nil: it was accepted
+	stored   cachedStore
+	reporter reporter
+	edit     *Edit        // the last one; nil: none yet
+	life     edit.Life    // of edit
+	allowed  string       // what the stored ConfigMap allowed when the edit was decided on
+	inForce  atomic.Int64 // the generation that is stored, once it was put into force; or notWhole
+}
 
-	saves, tidies pace
-
-	inForce atomic.Int64 // the generation of have, once it was put into force; or notWhole
+// NewReconciler returns a reconciler that has read nothing yet.
+func NewReconciler(config Config) *Reconciler {
+	r := &Reconciler{Config: config}
+	r.stored.config, r.reporter.config = &r.Config, &r.Config
+	return r
 }
 
 // notWhole is no generation: what is in force is but what can be read of one.
 const notWhole = -1
 
-// How long after a failed write the next one is tried.
-const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
+// trialPoll is how often the reports of a trial's Nodes are read.
+const trialPoll = time.Second
+
+// errOnTrial says that an edit waits for the reports of the Nodes that try it.
+var errOnTrial = errors.New("on trial")
 
 // Run loads what was accepted, then takes up what the source hands out, until
 // ctx ends.
@@ -112,11 +73,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 				r.take(proposed)
 			}
 		case <-stored:
-			r.loaded = false
+			r.stored.loaded = false
 		case <-retry.C:
 		}
 		if err := r.step(ctx); err != nil {
-			r.reportError(ctx, err)
+			r.reporter.failing(ctx, err)
 			if held := (*heldError)(nil); errors.As(err, &held) {
 				retry.Reset(held.until.Sub(r.now()))
 				continue
@@ -126,7 +87,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			continue
 		}
 		pause = firstRetry
-		r.reportRecovery()
+		r.reporter.recovered(r.stored.have.generation)
 		if r.life.Phase == edit.OnTrial {
 			retry.Reset(trialPoll)
 		}
@@ -160,16 +121,12 @@ func (r *Reconciler) watchStored(ctx context.Context, stored chan<- struct{}) er
 	}, informer)
 }
 
-// withoutContent keeps of a ConfigMap that it is there, and in which version: only that it changed is of interest. What it is
-// given stays whole, for a fake API server may hand out what it stores (Watch of client-go's ObjectTracker).
-func withoutContent(obj any) (any, error) {
-	cm, ok := obj.(*v1.ConfigMap)
-	if !ok {
-		return obj, nil
+// take has an edit take the place of the last one. A trial goes on: the edit may give sessions the same terms.
+func (r *Reconciler) take(proposed Edit) {
+	r.edit = &proposed
+	if r.life.Phase != edit.OnTrial {
+		r.life = edit.NewLife()
 	}
-	kept := cm.ObjectMeta
-	kept.ManagedFields = nil
-	return &v1.ConfigMap{ObjectMeta: kept}, nil
 }
 
 // step brings the cluster, and what is in force, in line with the edit; with
@@ -183,24 +140,24 @@ func (r *Reconciler) step(ctx context.Context) error { return r.attempt(ctx, tru
 func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	if err := r.reload(ctx); err != nil {
 		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
-			return r.reportNewerFormat(ctx, newer)
+			return r.reporter.newerFormat(ctx, r.snapshot(), newer)
 		}
 		return err
 	}
 	if err := r.reconsiderAllowed(); err != nil {
 		return err
 	}
-	before, want := r.have.generation, r.have.inventory
+	before, want := r.stored.have.generation, r.stored.have.inventory
 	var proposed *Edit // that is decided on
 	var waits error
 	if r.edit != nil && !r.life.Phase.Decided() {
-		proposed = new(r.edit.chosen(r.have.inventory))
+		proposed = new(r.edit.chosen(r.stored.have.inventory))
 		waits = r.decide(ctx, *proposed)
 	}
 	if r.life.Phase == edit.Allowed {
 		want = r.life.Verdict.Next
 	}
-	if r.spoilt != nil && want == r.have.inventory {
+	if r.stored.spoilt != nil && want == r.stored.have.inventory {
 		return r.waitForMend(ctx, proposed != nil, waits)
 	}
 	if err := r.commit(ctx, want, first); err != nil {
@@ -211,34 +168,163 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 			return err
 		}
 	}
-	return errors.Join(r.conclude(ctx, proposed, waits, r.have.generation != before), r.tidy(ctx))
+	return errors.Join(r.conclude(ctx, proposed, waits, r.stored.have.generation != before), r.tidy(ctx))
+}
+
+// snapshot is what there is to report at the moment.
+func (r *Reconciler) snapshot() snapshot {
+	have := r.stored.have
+	return snapshot{edit: r.edit, life: r.life, inForce: have.inventory != nil, generation: have.generation, trouble: r.stored.trouble}
+}
+
+// reload reads what is stored, if it may be other than the reconciler knows. What a newer version stored is left alone, and
+// so is what is in force here.
+func (r *Reconciler) reload(ctx context.Context) error {
+	if r.stored.loaded {
+		return nil
+	}
+	found, err := r.store().load(ctx)
+	if err != nil && !errors.Is(err, ErrUnreadable) {
+		return err
+	}
+	if other := otherLease(found.parts[AcceptedName], r.Lease); other != "" {
+		return r.overtakenBy(other)
+	}
+	r.reporter.readable(found.generation, err)
+	switch r.stored.observe(found, err) {
+	case remainsOnly:
+		r.enforce("what can be read of the accepted inventory is in force")
+	case takenUp:
+		r.enforce("the accepted inventory is in force")
+		if r.life.Phase == edit.Accepted {
+			return r.life.Supersede()
+		}
+	case unchanged:
+	}
+	return nil
+}
+
+// overtakenBy ends the process, whose installation runs on another lease.
+func (r *Reconciler) overtakenBy(lease string) error {
+	r.Log.Error("This controller ends: its installation runs on another lease", "lease", r.Lease, "other", lease)
+	if r.Overtaken != nil {
+		r.Overtaken()
+	}
+	return fmt.Errorf("the installation runs on lease %s, and this controller leads by lease %s", lease, r.Lease)
 }
 
 // reconsiderAllowed has an edit be decided on again that was refused for its losses, where somebody has allowed something since.
 func (r *Reconciler) reconsiderAllowed() error {
-	if r.life.Phase == edit.Refused && r.life.Verdict.Digest != "" && r.have.allows() != r.allowed {
+	if r.life.Phase == edit.Refused && r.life.Verdict.Digest != "" && r.stored.have.allows() != r.allowed {
 		return r.life.Reconsider()
 	}
 	return nil
 }
 
-// conclude reports what an attempt came to. Its error is also why an edit waits, but for a trial, which ends by itself.
-func (r *Reconciler) conclude(ctx context.Context, proposed *Edit, waits error, changed bool) error {
-	switch {
-	case errors.Is(waits, errOnTrial):
-		return r.reportNotReady(ctx, waits, "", nil)
-	case waits != nil:
-		return errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
-	case proposed != nil:
-		return r.reportDecided(ctx, result{edit: *proposed, life: r.life, changed: changed})
+// decide decides on the edit. An error means that it waits, [errOnTrial] for agents' reports; what is in force stays.
+func (r *Reconciler) decide(ctx context.Context, proposed Edit) error {
+	verdict, err := r.verdict(ctx, proposed)
+	if err != nil {
+		return errors.Join(err, r.life.Reconsider())
 	}
-	return r.reportStored(ctx)
+	if err := r.life.Decide(verdict); err != nil {
+		return err
+	}
+	switch {
+	case len(verdict.CameUp) > 0:
+		r.Log.Info("sessions came up under their new terms", "nodes", verdict.CameUp)
+	case verdict.Phase == edit.OnTrial:
+		return fmt.Errorf("%w until %s, on one machine for each router whose sessions get other terms: %s",
+			errOnTrial, verdict.Trial.Until.UTC().Format(time.RFC3339), strings.Join(verdict.Trial.Lines(), ", "))
+	}
+	return nil
+}
+
+// verdict is what is decided on an edit, once a trial that it begins is stored.
+func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, error) {
+	known, err := r.stored.known(ctx)
+	if err != nil {
+		return edit.Verdict{}, err
+	}
+	r.allowed = r.stored.have.allows()
+	verdict, err := edit.Decide(proposed.proposal(r.allowed), r.stored.have.inventory, r.evidence(ctx, known))
+	if err != nil || verdict.Phase != edit.OnTrial || verdict.Trial.ID != "" {
+		return verdict, err
+	}
+	if verdict.Trial, err = r.stored.beginTrial(ctx, verdict.Next, verdict.Trial); err != nil {
+		r.stored.loaded = false
+		return verdict, err
+	}
+	r.reporter.trialBegun(r.edit.Carriers, verdict.Trial)
+	before := func(node string) bool { return slices.Contains(r.life.Verdict.Silent, node) }
+	if silent := slices.DeleteFunc(slices.Clone(verdict.Silent), before); len(silent) > 0 {
+		r.Log.Warn("others try new terms of sessions, since the agents that were to do so reported nothing", "nodes", silent)
+	}
+	return verdict, nil
+}
+
+// evidence is what an edit is decided by besides the inventory in force.
+func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) edit.Evidence {
+	e := edit.Evidence{
+		Known: known, Whole: r.stored.spoilt == nil, Silent: r.life.Verdict.Silent, Now: r.now(),
+		Storable: func(next *inventory.Inventory) inventory.Problems { return notStorable(next, r.stored.have) },
+		Refusal:  func() (edit.Refusal, error) { return r.reporter.lastRefusal(ctx) },
+		Running: func(next *inventory.Inventory) (t edit.Trial, mine, found bool) {
+			t, found = r.stored.trialOf(next)
+			return t, r.life.Phase == edit.OnTrial, found
+		},
+	}
+	if r.ClusterLosses != nil {
+		e.Losses = func(next *inventory.Inventory) (edit.Losses, error) {
+			return r.ClusterLosses(ctx, r.stored.have.inventory, next)
+		}
+	}
+	if r.Agents != nil {
+		e.Agents = func() (map[string]edit.Agent, error) { return r.Agents(ctx) }
+	}
+	return e
+}
+
+// waitForMend reports that what is stored cannot be read, and what became of the edit that might have mended it. Until
+// one is taken up nothing is written: who follows what is stored has more than remains of it.
+func (r *Reconciler) waitForMend(ctx context.Context, undecided bool, waits error) error {
+	err := r.stored.spoilt
+	r.stored.trouble, r.stored.loaded = err.Error(), false
+	switch {
+	case undecided && waits == nil:
+		failed := r.reportDecided(ctx, result{edit: *r.edit, life: r.life})
+		r.reporter.failed = true
+		return errors.Join(err, failed)
+	case r.edit == nil || waits != nil:
+		err = errors.Join(err, waits)
+		return errors.Join(err, r.reporter.waiting(ctx, r.snapshot(), err))
+	}
+	return err
+}
+
+// commit makes an inventory the accepted one, and then puts it into force.
+func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory, first bool) error {
+	if want == nil {
+		return nil
+	}
+	changed, err := r.stored.save(ctx, want, first)
+	if err != nil {
+		return err
+	}
+	r.Metrics.notStored.Set(0)
+	r.Metrics.unreadable.Set(0)
+	r.Metrics.generation.Set(float64(r.stored.have.generation))
+	r.inForce.Store(r.stored.have.generation)
+	if changed {
+		r.enforce("a new inventory is in force")
+	}
+	return nil
 }
 
 // notCommitted has the next attempt begin with what is stored, and decide again on an edit that this one has decided on: something
 // else may be in force by then, and nothing is reported yet.
 func (r *Reconciler) notCommitted(ctx context.Context, why error, first, decided bool) error {
-	r.loaded = false
+	r.stored.loaded = false
 	if decided && r.life.Phase != edit.OnTrial {
 		if err := r.life.Reconsider(); err != nil {
 			return errors.Join(why, err)
@@ -247,145 +333,69 @@ func (r *Reconciler) notCommitted(ctx context.Context, why error, first, decided
 	if first && overtaken(why) {
 		return r.attempt(ctx, false)
 	}
-	return errors.Join(why, r.reportNotStored(ctx, why))
+	if ctx.Err() != nil {
+		return why
+	}
+	r.stored.trouble = why.Error()
+	return errors.Join(why, r.reporter.notStored(ctx, r.snapshot(), why))
 }
 
-// reload reads what is stored, if it may be other than the reconciler knows. A
-// generation that is not the reconciler's own is taken as it is; what vanished or
-// was changed by hand will be stored again. What a newer version stored is left alone, and
-// so is what is in force here. What cannot be read is in force as far as it can, where nothing else is known.
-func (r *Reconciler) reload(ctx context.Context) error {
-	if r.loaded {
-		return nil
-	}
-	mine, knows := r.have, r.have.inventory != nil && r.spoilt == nil
-	found, err := r.store().load(ctx)
-	if err != nil && !errors.Is(err, ErrUnreadable) {
-		return err
-	}
-	if by := r.overtakenBy(found); by != nil {
-		return by
-	}
-	r.have, r.loaded = found, true
-	r.readable(err)
+// conclude reports what an attempt came to. Its error is also why an edit waits, but for a trial, which ends by itself.
+func (r *Reconciler) conclude(ctx context.Context, proposed *Edit, waits error, changed bool) error {
 	switch {
-	case err != nil && !knows:
-		r.spoilt = err
-		if !document.Equal(r.have.inventory, mine.inventory) {
-			r.enforce("what can be read of the accepted inventory is in force")
-		}
-	case !knows || err == nil && found.inventory != nil && found.generation > mine.generation:
-		r.spoilt, r.trouble = nil, ""
-		r.enforce("the accepted inventory is in force")
-		if r.life.Phase == edit.Accepted {
-			return r.life.Supersede()
-		}
-	default:
-		r.have.inventory, r.have.generation = mine.inventory, max(mine.generation, found.generation)
+	case errors.Is(waits, errOnTrial):
+		return r.reporter.waiting(ctx, r.snapshot(), waits)
+	case waits != nil:
+		return errors.Join(waits, r.reporter.waiting(ctx, r.snapshot(), waits))
+	case proposed != nil:
+		return r.reportDecided(ctx, result{edit: *proposed, life: r.life, changed: changed})
 	}
-	return nil
+	return r.reporter.stored(ctx, r.snapshot())
 }
 
-// waitForMend reports that what is stored cannot be read, and what became of the edit that might have mended it. Until
-// one is taken up nothing is written: who follows what is stored has more than remains of it.
-func (r *Reconciler) waitForMend(ctx context.Context, undecided bool, waits error) error {
-	err := r.spoilt
-	r.trouble, r.loaded = err.Error(), false
-	if undecided && waits == nil {
-		failed := r.reportDecided(ctx, result{edit: *r.edit, life: r.life})
-		r.failed = true
-		return errors.Join(err, failed)
-	}
-	if r.edit == nil || waits != nil {
-		err = errors.Join(err, waits)
-		return errors.Join(err, r.reportNotReady(ctx, err, "", nil))
-	}
-	return err
-}
-
-// overtaken reports whether another leader stored something meanwhile.
-func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-
-// commit makes an inventory the accepted one, and then puts it into force.
-func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory, first bool) error {
-	if want == nil {
-		return nil
-	}
-	saved, err := r.save(ctx, want, first)
+// reportDecided reports what became of an edit, which is decided on again where that cannot be written.
+func (r *Reconciler) reportDecided(ctx context.Context, res result) error {
+	err := r.reporter.decided(ctx, r.snapshot(), res)
 	if err != nil {
-		return err
+		err = errors.Join(err, r.life.Reconsider())
 	}
-	r.trouble, r.spoilt = "", nil
-	r.Metrics.notStored.Set(0)
-	r.Metrics.unreadable.Set(0)
-	changed := want != r.have.inventory && saved.generation != r.have.generation
-	if !changed {
-		saved.inventory = r.have.inventory
-	}
-	r.have = saved
-	r.inForce.Store(saved.generation)
-	r.Metrics.generation.Set(float64(saved.generation))
-	if changed {
-		r.enforce("a new inventory is in force")
-	}
-	return nil
-}
-
-// save stores an inventory, unless all of it is there, or it is too early to store the same again.
-func (r *Reconciler) save(ctx context.Context, want *inventory.Inventory, first bool) (accepted, error) {
-	parts := render(want, r.have)
-	if !slices.ContainsFunc(parts, r.have.lacks) {
-		return r.have.with(want), nil
-	}
-	sum := sha256.Sum256(document.FormatAccepted(want))
-	content, now := hex.EncodeToString(sum[:]), r.now()
-	if err := r.saves.hold(content, now); err != nil {
-		return r.have, err
-	}
-	saved, err := r.store().save(ctx, want, r.have)
-	if !first || !overtaken(err) { // else what the other one stored is read first
-		r.saves.note(content, now, err)
-	}
-	return saved, err
-}
-
-// tidyStore does it in the store, unless it is too early to do the same again.
-func (r *Reconciler) tidyStore(ctx context.Context) error {
-	if copies, gone := r.have.leftOver(); len(copies) == 0 && len(gone) == 0 {
-		return nil
-	}
-	content, now := strconv.FormatInt(r.have.generation, 10), r.now()
-	if err := r.tidies.hold(content, now); err != nil {
-		return err
-	}
-	err := r.store().tidy(ctx, r.have)
-	r.tidies.note(content, now, err)
 	return err
 }
 
 // tidy does what the last commit left to do.
 func (r *Reconciler) tidy(ctx context.Context) error {
-	if err := errors.Join(r.endTrial(ctx), r.tidyStore(ctx)); err != nil {
-		r.loaded = false
-		return fmt.Errorf("tidying up after generation %d of the inventory: %w", r.have.generation, err)
+	if err := errors.Join(r.endTrial(ctx), r.stored.tidy(ctx)); err != nil {
+		r.stored.loaded = false
+		return fmt.Errorf("tidying up after generation %d of the inventory: %w", r.stored.have.generation, err)
 	}
 	return nil
 }
 
+// endTrial takes the trial away that is stored, unless it runs: for this leader, or for the one
+// before where this one has not decided yet.
+func (r *Reconciler) endTrial(ctx context.Context) error {
+	t, found := r.stored.trial()
+	if !found || r.life.Phase == edit.OnTrial || !r.life.Phase.Decided() && r.now().Before(t.Until) {
+		return nil
+	}
+	return r.stored.endTrial(ctx)
+}
+
+// enforce puts what is stored into force.
 func (r *Reconciler) enforce(why string) {
-	inv, generation := r.have.inventory, r.have.generation
+	inv, generation := r.stored.have.inventory, r.stored.have.generation
 	if inv == nil {
 		generation = 0
 	}
 	r.Metrics.generation.Set(float64(generation))
-	if r.spoilt != nil {
+	if r.stored.spoilt != nil {
 		generation = notWhole
 	}
 	r.inForce.Store(generation)
 	if inv == nil {
 		return
 	}
-	r.Log.Info(why, "inventory", inv.Name, "generation", r.have.generation, "machines", inv.Size())
+	r.Log.Info(why, "inventory", inv.Name, "generation", r.stored.have.generation, "machines", inv.Size())
 	r.Enforce(inv)
 }
 
@@ -405,32 +415,4 @@ func (r *Reconciler) Current(ctx context.Context) error {
 		return fmt.Errorf("generation %d of the inventory is in force here, generation %d is stored", here, stored)
 	}
 	return nil
-}
-
-func (r *Reconciler) store() acceptedStore {
-	return acceptedStore{r.Client, r.Namespace, r.Lease, r.Program}
-}
-
-// reportError counts that the cluster could not be read or written, and logs it once however often it is tried
-// again.
-func (r *Reconciler) reportError(ctx context.Context, err error) {
-	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
-		return
-	}
-	if !errors.As(err, new(*heldError)) {
-		r.Metrics.failed.Inc()
-	}
-	if r.said == err.Error() {
-		return
-	}
-	r.said = err.Error()
-	r.Log.Error("cannot keep the inventory; will try again, after pauses of up to a minute", "err", err)
-}
-
-// reportRecovery logs that an error is over.
-func (r *Reconciler) reportRecovery() {
-	if r.said != "" {
-		r.Log.Info("the inventory is kept again", "generation", r.have.generation)
-	}
-	r.said = ""
 }

@@ -52,7 +52,7 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 
 func TestTheMetricsOfTheInventoryAreWellNamed(t *testing.T) {
 	m := NewMetrics()
-	m.report(result{})
+	m.report(false, nil)
 	problems, err := testutil.CollectAndLint(m)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint says %v, %v", problems, err)
@@ -67,10 +67,10 @@ func proposed(text string) Edit {
 }
 
 func reconcilerOf(client kubernetes.Interface) *Reconciler {
-	return &Reconciler{
+	return NewReconciler(Config{
 		Client: client, Namespace: namespace, Recorder: record.NewFakeRecorder(100),
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Enforce: func(*inventory.Inventory) {},
-	}
+	})
 }
 
 func checkStatus(t *testing.T, client kubernetes.Interface, ready, generation, problem string) {

@@ -2,81 +2,14 @@ package source
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 )
-
-// PreviousName is the ConfigMap that has [AcceptedName] as it was in the generation before. It is read where
-// that one is gone or spoilt, and by nobody else: to programs that do not know it, it is one that nobody lists.
-const PreviousName = AcceptedName + ".previous"
-
-// annotationFormatThen is on [PreviousName]: the number of the format that it was stored in. The
-// annotation of the format itself is 1: older programs that list it must not take it for what is in force.
-const annotationFormatThen = "plinth.dev/previous-format"
-
-// previousOf is what is kept of the ConfigMap that lists the slices.
-func previousOf(common *v1.ConfigMap) *v1.ConfigMap {
-	cm := &v1.ConfigMap{Data: common.Data}
-	cm.Name, cm.Labels = PreviousName, common.Labels
-	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(generationOf(common), 10), inventory.AnnotationFormat: "1"}
-	if format := common.Annotations[inventory.AnnotationFormat]; format != "" {
-		cm.Annotations[annotationFormatThen] = format
-	}
-	return cm
-}
-
-// spoilt says what is wrong with the ConfigMap that lists the slices though it can be parsed: with keys
-// missing it would be read as an inventory without pools, or without machines.
-func (a accepted) spoilt(common *v1.ConfigMap) error {
-	racks, there := common.Data[keyRacks]
-	n := 0
-	for range listed(common, keyRacks) {
-		n++
-	}
-	if !there && len(a.slices()) > 0 || n != len(slices.Collect(strings.Lines(racks))) {
-		return fmt.Errorf("%w: key %s of configmap %s does not list the racks", ErrUnreadable, keyRacks, common.Name)
-	}
-	return checkText(common)
-}
-
-// checkText returns an error where a ConfigMap has no text: as YAML that is no mistake.
-func checkText(cm *v1.ConfigMap) error {
-	if strings.TrimSpace(cm.Data[keyInventory]) == "" {
-		return fmt.Errorf("%w: key %s of configmap %s is empty", ErrUnreadable, keyInventory, cm.Name)
-	}
-	return nil
-}
-
-// slices are those of racks, and their copies, the latest generation first.
-func (a accepted) slices() (out []*v1.ConfigMap) {
-	for name, cm := range a.parts {
-		if name != PreviousName && (strings.HasPrefix(name, AcceptedName+".") || strings.HasPrefix(name, copyName(""))) {
-			out = append(out, cm)
-		}
-	}
-	slices.SortFunc(out, func(a, b *v1.ConfigMap) int {
-		return cmp.Or(cmp.Compare(generationOf(b), generationOf(a)), cmp.Compare(a.Name, b.Name))
-	})
-	return out
-}
-
-// latest is the highest generation that any of the ConfigMaps is of: the next one is higher.
-func (a accepted) latest() (n int64) {
-	for _, cm := range a.parts {
-		n = max(n, generationOf(cm))
-	}
-	return n
-}
 
 // remains is what can be read of what was accepted, one ConfigMap after the other; nil: nothing. It is in force
 // until more is known, if whole says that it has what all racks share.
@@ -127,29 +60,21 @@ func (a accepted) commonThatRemains() (common *inventory.Inventory, until int64)
 	return cmp.Or(read(now), read(before)), until
 }
 
-// known is what an edit is held against: what is in force, or where that cannot be read as a whole what is known of
-// it, by what remains and by the Nodes. Their pod CIDRs must not be given to others.
-func (r *Reconciler) known(ctx context.Context) (*inventory.Inventory, error) {
-	if r.spoilt == nil {
-		return r.have.inventory, nil
-	}
-	nodes, err := r.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("what was accepted cannot be read, and it cannot be told which pod CIDRs Nodes have: %w", err)
-	}
+// restWith is what is known of an inventory that cannot be read as a whole, by what remains of it and by Nodes; nil: nothing.
+func (a accepted) restWith(nodes []v1.Node) *inventory.Inventory {
 	var parts []*inventory.Inventory
-	if r.have.rest != nil {
-		parts = append(parts, r.have.rest)
+	if a.rest != nil {
+		parts = append(parts, a.rest)
 	}
-	for i := range nodes.Items {
-		if of := ofNode(&nodes.Items[i]); of != nil {
+	for i := range nodes {
+		if of := ofNode(&nodes[i]); of != nil {
 			parts = append(parts, of)
 		}
 	}
 	if len(parts) == 0 {
-		return nil, nil
+		return nil
 	}
-	return inventory.Gather(r.have.rest, parts...), nil
+	return inventory.Gather(a.rest, parts...)
 }
 
 // ofNode is the machine that a Node shows, in its rack; nil where it does not bear Plinth's labels.

@@ -95,9 +95,9 @@ func TestWhatIsSpoiltIsStoredAgainByWhoKnowsIt(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
 			k, _ := twoGenerations(t, client)
-			inForce := k.have.inventory
+			inForce := k.stored.have.inventory
 			spoil(spoiler{t, client})
-			k.Enforce, k.loaded = func(*inventory.Inventory) { t.Error("something else came into force") }, false
+			k.Enforce, k.stored.loaded = func(*inventory.Inventory) { t.Error("something else came into force") }, false
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
 			first, whole := twoGenerations(t, client)
-			inForce := first.have.inventory
+			inForce := first.stored.have.inventory
 			for name, block := range blocks(inForce) {
 				addNode(t, client, inForce, name, block)
 			}
@@ -172,7 +172,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 func checkMended(t *testing.T, k *Reconciler, client *fake.Clientset, was *inventory.Inventory) {
 	t.Helper()
 	left, err := Accepted(t.Context(), client, namespace)
-	if err != nil || !document.Equal(left, k.have.inventory) {
+	if err != nil || !document.Equal(left, k.stored.have.inventory) {
 		t.Fatalf("stored is %v (%v)", place(left), err)
 	}
 	if !maps.Equal(place(left), place(was)) || len(left.Pools) != 1 || left.Pools[0].Name != "new" {
@@ -182,7 +182,7 @@ func checkMended(t *testing.T, k *Reconciler, client *fake.Clientset, was *inven
 		t.Error("b is not held any more")
 	}
 	agentsHave(t, client, left)
-	checkStatus(t, client, "true", fmt.Sprint(k.have.generation), "")
+	checkStatus(t, client, "true", fmt.Sprint(k.stored.have.generation), "")
 	checkStore(t, client, "")
 	if n := testutil.ToFloat64(k.Metrics.unreadable); n != 0 {
 		t.Errorf("the metric says %v", n)
@@ -210,7 +210,7 @@ func TestWhatIsSpoiltIsAsBeforeOnceItIsRestored(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
 			first, _ := twoGenerations(t, client)
-			was := first.have.parts
+			was := first.stored.have.parts
 			spoil(spoiler{t, client})
 			k, wrong := reconcilerOf(client), proposed("{")
 			k.take(wrong)
@@ -221,8 +221,8 @@ func TestWhatIsSpoiltIsAsBeforeOnceItIsRestored(t *testing.T) {
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if !document.Equal(k.have.inventory, first.have.inventory) || k.have.generation != 2 {
-				t.Errorf("in force is generation %d, %v", k.have.generation, place(k.have.inventory))
+			if !document.Equal(k.stored.have.inventory, first.stored.have.inventory) || k.stored.have.generation != 2 {
+				t.Errorf("in force is generation %d, %v", k.stored.have.generation, place(k.stored.have.inventory))
 			}
 			checkStatus(t, client, "false", "2", "P01")
 			checkStore(t, client, "")
@@ -253,16 +253,16 @@ func TestWhatIsDeletedToBeginAnewIsBegunAnew(t *testing.T) {
 	if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 		t.Fatalf("its error is %v", err)
 	}
-	for name := range first.have.parts {
+	for name := range first.stored.have.parts {
 		_ = client.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}
 	k.take(now)
-	k.loaded = false
+	k.stored.loaded = false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, there := k.have.inventory.Machine("b"); there || k.have.generation != 1 {
-		t.Errorf("in force is generation %d, %v", k.have.generation, place(k.have.inventory))
+	if _, there := k.stored.have.inventory.Machine("b"); there || k.stored.have.generation != 1 {
+		t.Errorf("in force is generation %d, %v", k.stored.have.generation, place(k.stored.have.inventory))
 	}
 	checkStatus(t, client, "true", "1", "")
 }
@@ -271,12 +271,12 @@ func TestWhatIsDeletedToBeginAnewIsBegunAnew(t *testing.T) {
 func TestPodCIDRsThatNodesHaveAreNotGivenToOthersThoughNothingCanBeRead(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	first, _ := twoGenerations(t, client)
-	inForce := first.have.inventory
+	inForce := first.stored.have.inventory
 	for name, block := range blocks(inForce) {
 		addNode(t, client, inForce, name, block)
 	}
 	s := spoiler{t, client}
-	for name := range first.have.parts {
+	for name := range first.stored.have.parts {
 		s.set(name, keyInventory, "{")
 	}
 	k, next := reconcilerOf(client), proposed(pooled("new", map[string]string{"r0": "a e", "r1": "c d"})) // e is new
@@ -284,18 +284,18 @@ func TestPodCIDRsThatNodesHaveAreNotGivenToOthersThoughNothingCanBeRead(t *testi
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	keptBlocks(t, inForce, k.have.inventory)
+	keptBlocks(t, inForce, k.stored.have.inventory)
 	seen := map[string]string{}
-	for name, block := range blocks(k.have.inventory) {
+	for name, block := range blocks(k.stored.have.inventory) {
 		if other, there := seen[block]; there {
 			t.Errorf("%s and %s both have %s", name, other, block)
 		}
 		seen[block] = name
 	}
-	if b, _ := k.have.inventory.Machine("b"); !b.Held || b.Rack != "r0" {
+	if b, _ := k.stored.have.inventory.Machine("b"); !b.Held || b.Rack != "r0" {
 		t.Errorf("b is %+v", b)
 	}
-	checkStatus(t, client, "true", fmt.Sprint(k.have.generation), "")
+	checkStatus(t, client, "true", fmt.Sprint(k.stored.have.generation), "")
 }
 
 // TestAnAgentKeepsWhatItHasWhereTheTextIsGone: as YAML an empty text is no mistake.

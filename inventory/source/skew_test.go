@@ -62,7 +62,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				if err := k.step(ctx); err != nil {
 					t.Fatal(err)
 				}
-				inForce := k.have.inventory
+				inForce := k.stored.have.inventory
 				number(t, client, name, newerFormat)
 				before := acceptedNow(t, client)
 				if !leads {
@@ -73,7 +73,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				for len(events) > 0 {
 					<-events
 				}
-				k.loaded = false // as the watch tells it
+				k.stored.loaded = false // as the watch tells it
 				for range 3 {
 					k.take(other)
 					if err := k.step(ctx); err != nil {
@@ -84,8 +84,8 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				if after := acceptedNow(t, client); !maps.Equal(before, after) {
 					t.Errorf("stored was\n%v\nand is\n%v", before, after)
 				}
-				if leads && k.have.inventory != inForce || !leads && k.have.inventory != nil {
-					t.Errorf("in force is %v", k.have.inventory)
+				if leads && k.stored.have.inventory != inForce || !leads && k.stored.have.inventory != nil {
+					t.Errorf("in force is %v", k.stored.have.inventory)
 				}
 				checkStatus(t, client, "false", map[bool]string{true: "1", false: "0"}[leads], "configmap "+name+` is of format "`+newerFormat+`"`)
 				if n := testutil.ToFloat64(k.Metrics.newer); n != 1 {
@@ -102,13 +102,13 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				}
 
 				number(t, client, name, "1")
-				k.Enforce, k.loaded = func(*inventory.Inventory) {}, false
+				k.Enforce, k.stored.loaded = func(*inventory.Inventory) {}, false
 				if err := k.step(ctx); err != nil {
 					t.Fatal(err)
 				}
 				checkStatus(t, client, "true", "2", "")
-				if _, there := k.have.inventory.Rack("r2"); !there || testutil.ToFloat64(k.Metrics.newer) != 0 {
-					t.Errorf("the edit was not taken up: %v", k.have.inventory.Racks)
+				if _, there := k.stored.have.inventory.Rack("r2"); !there || testutil.ToFloat64(k.Metrics.newer) != 0 {
+					t.Errorf("the edit was not taken up: %v", k.stored.have.inventory.Racks)
 				}
 			})
 		}
@@ -124,7 +124,7 @@ func TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack(t *testing.T) {
 		if s.format != "" {
 			number(t, client, AcceptedName, s.format)
 		}
-		k.loaded = false
+		k.stored.loaded = false
 		if err := k.step(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -171,15 +171,15 @@ func TestWhatIsSpeltInAnotherWayIsNotWrittenOver(t *testing.T) {
 		}
 	}
 	for _, next := range []*Reconciler{k, reconcilerOf(client)} {
-		next.loaded = false
+		next.stored.loaded = false
 		take(t, next, proposed(layout(map[string]string{"r0": "a", "r1": "b"})))
-		if next.have.generation != 2 {
-			t.Errorf("it is stored again, as generation %d", next.have.generation)
+		if next.stored.have.generation != 2 {
+			t.Errorf("it is stored again, as generation %d", next.stored.have.generation)
 		}
 	}
-	checkKept(t, k.have)
+	checkKept(t, k.stored.have)
 	take(t, k, proposed(layout(map[string]string{"r0": "a", "r1": "b c"})))
-	if k.have.generation != 3 || len(place(k.have.inventory)) != 3 {
-		t.Errorf("an edit afterwards is generation %d: %v", k.have.generation, place(k.have.inventory))
+	if k.stored.have.generation != 3 || len(place(k.stored.have.inventory)) != 3 {
+		t.Errorf("an edit afterwards is generation %d: %v", k.stored.have.generation, place(k.stored.have.inventory))
 	}
 }

@@ -1,18 +1,13 @@
 package source
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/edit"
 )
 
@@ -28,62 +23,28 @@ const (
 	keyNodes = "nodes" // "<node> <router> <router> ...", a line each
 )
 
-const (
-	// TrialGrace is for how long after its end an agent goes on with terms that are tried: by then
-	// the controller has taken the edit up or ended the trial, or is away.
-	TrialGrace = 15 * time.Second
+// TrialGrace is for how long after its end an agent goes on with terms that are tried: by then
+// the controller has taken the edit up or ended the trial, or is away.
+const TrialGrace = 15 * time.Second
 
-	trialPoll = time.Second // how often it is looked at what became of the sessions
-)
-
-// runningTrial is the trial that is stored, where it is of the same inventory; mine: this process began it, or went on with it.
-func (r *Reconciler) runningTrial(next *inventory.Inventory) (t edit.Trial, mine, found bool) {
-	mine = r.life.Phase == edit.OnTrial
-	parts := render(next, r.have)
-	have, want := r.have.parts[TrialName], parts[len(parts)-1]
-	if have == nil || have.Data[keyInventory] != want.Data[keyInventory] || have.Data[keyRacks] != want.Data[keyRacks] || generationOf(have) != generationOf(want) {
-		return edit.Trial{}, mine, false
-	}
-	return trialIn(have), mine, true
+// trialID names the trial of what would be the ConfigMap that lists the slices.
+func trialID(common *v1.ConfigMap, t edit.Trial) string {
+	sum := sha256.Sum256([]byte(common.Data[keyInventory] + common.Data[keyRacks] + untilText(t)))
+	return hex.EncodeToString(sum[:4])
 }
 
-// storeTrial stores what is to be tried and by whom, and returns the trial with its ID.
-func (r *Reconciler) storeTrial(ctx context.Context, next *inventory.Inventory, t edit.Trial) (edit.Trial, error) {
-	parts := render(next, r.have)
-	want := parts[len(parts)-1]
-	want.Name = TrialName
-	for _, slice := range parts[:len(parts)-1] {
-		written, err := r.store().write(ctx, slice, r.have)
-		if err != nil {
-			return t, fmt.Errorf("storing the inventory that is to be tried: configmap %s: %w", slice.Name, err)
-		}
-		r.have.parts[slice.Name] = written
-	}
-	until := t.Until.UTC().Format(time.RFC3339Nano)
-	sum := sha256.Sum256([]byte(want.Data[keyInventory] + want.Data[keyRacks] + until))
-	t.ID = hex.EncodeToString(sum[:4])
-	want.Data[keyNodes] = strings.Join(t.Lines(), "\n") + "\n"
-	want.Annotations[AnnotationTrial], want.Annotations[AnnotationUntil] = t.ID, until
-	delete(want.Data, keyPrevious)
-	delete(want.Annotations, edit.AnnotationAllow)
-	written, err := r.store().put(ctx, want, r.have.parts[TrialName])
-	if err != nil {
-		return t, fmt.Errorf("storing the inventory that is to be tried: %w", err)
-	}
-	r.have.parts[TrialName] = written
-	r.Log.Info("new terms of sessions are tried", "nodes", t.Nodes(), "until", t.Until)
-	for _, carrier := range r.references(r.edit.Carriers) {
-		r.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonOnTrial, inventory.ShortenText("new terms of sessions are tried first: "+strings.Join(t.Lines(), ", "), eventBytes))
-	}
-	return t, nil
+// trialPart makes the ConfigMap of a trial of what would be the ConfigMap that lists the slices.
+func trialPart(common *v1.ConfigMap, t edit.Trial) *v1.ConfigMap {
+	cm := common.DeepCopy()
+	cm.Name = TrialName
+	cm.Data[keyNodes] = strings.Join(t.Lines(), "\n") + "\n"
+	cm.Annotations[AnnotationTrial], cm.Annotations[AnnotationUntil] = t.ID, untilText(t)
+	delete(cm.Data, keyPrevious)
+	delete(cm.Annotations, edit.AnnotationAllow)
+	return cm
 }
 
-func (r *Reconciler) now() time.Time {
-	if r.Now != nil {
-		return r.Now()
-	}
-	return time.Now()
-}
+func untilText(t edit.Trial) string { return t.Until.UTC().Format(time.RFC3339Nano) }
 
 // trialIn reads a trial.
 func trialIn(cm *v1.ConfigMap) edit.Trial {
@@ -95,21 +56,4 @@ func trialIn(cm *v1.ConfigMap) edit.Trial {
 		}
 	}
 	return t
-}
-
-// endTrial takes the trial away that is stored, unless it runs: for this leader, or for the one
-// before where this one has not decided yet.
-func (r *Reconciler) endTrial(ctx context.Context) error {
-	stored := r.have.parts[TrialName]
-	switch {
-	case stored == nil || r.life.Phase == edit.OnTrial:
-		return nil
-	case !r.life.Phase.Decided() && r.now().Before(trialIn(stored).Until):
-		return nil
-	}
-	if err := r.store().maps().Delete(ctx, TrialName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("ending a trial: deleting configmap %s: %w", TrialName, err)
-	}
-	delete(r.have.parts, TrialName)
-	return nil
 }

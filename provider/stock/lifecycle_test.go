@@ -51,7 +51,7 @@ func TestANodeIsDeletedOnlyAsItWasVerified(t *testing.T) {
 			if tc.live != nil {
 				client = fake.NewClientset(tc.live)
 			}
-			keeper := &source.Reconciler{Client: client, Namespace: "kube-system"}
+			keeper := source.NewReconciler(source.Config{Client: client, Namespace: "kube-system"})
 			if tc.generation != "" {
 				cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: source.AcceptedName, Annotations: map[string]string{source.AnnotationGeneration: tc.generation}}}
 				if _, err := client.CoreV1().ConfigMaps("kube-system").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {

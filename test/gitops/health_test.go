@@ -64,13 +64,13 @@ func statuses(t *testing.T) map[string]*v1.ConfigMap {
 		name := a.(k8stesting.CreateAction).GetObject().(*v1.ConfigMap).Name
 		return refuseSlices && strings.HasPrefix(name, source.AcceptedName), nil, errors.New("etcdserver: no space")
 	})
-	r := &source.Reconciler{
+	r := source.NewReconciler(source.Config{
 		Client: client, Namespace: namespace, Source: hand, Recorder: record.NewFakeRecorder(100), Log: slog.New(slog.DiscardHandler), Metrics: source.NewMetrics(),
 		Enforce: func(*inventory.Inventory) {},
 		Agents: func(context.Context) (map[string]edit.Agent, error) {
 			return map[string]edit.Agent{"nuc1": {Node: "nuc1", Up: true}}, nil
 		},
-	}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

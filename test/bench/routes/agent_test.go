@@ -143,7 +143,7 @@ func (s *stand) accept(mode inventory.Mode, n int) {
 	s.t.Helper()
 	ctx, stop := context.WithTimeout(s.t.Context(), time.Minute)
 	defer stop()
-	k := &source.Reconciler{
+	k := source.NewReconciler(source.Config{
 		Client: s.Client, Namespace: "kube-system", Source: oneEdit(s.inventoryOf(mode, n)), Recorder: silent{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: source.NewMetrics(),
 		Enforce: func(inv *inventory.Inventory) {
@@ -151,7 +151,7 @@ func (s *stand) accept(mode inventory.Mode, n int) {
 				stop()
 			}
 		},
-	}
+	})
 	if err := k.Run(ctx); err != nil {
 		s.t.Fatal(err)
 	}

@@ -2,7 +2,8 @@ package source
 
 import (
 	"bytes"
-	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,9 +13,6 @@ import (
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/edit"
 )
-
-// maxStored is how many bytes of values the API server lets a ConfigMap have.
-const maxStored = v1.MaxSecretSize
 
 // render makes the ConfigMaps of the generation after have, the one that lists the slices last. A rack that
 // did not change keeps its slice, and an inventory that did not change all that is stored,
@@ -57,63 +55,6 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 	return append(parts, common)
 }
 
-func part(inventoryName, name string, text []byte, generation int64) *v1.ConfigMap {
-	cm := &v1.ConfigMap{Data: map[string]string{keyInventory: string(text)}}
-	cm.Name = name
-	cm.Labels = map[string]string{LabelAccepted: inventoryName}
-	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(generation, 10), inventory.AnnotationFormat: "1"}
-	return cm
-}
-
-// sliceIn returns what a generation says of a rack; false: nothing there does.
-func sliceIn(parts map[string]*v1.ConfigMap, rack string, generation int64) (document.Document, bool) {
-	if slice, ok := parts[sliceName(rack, generation)]; ok {
-		return documentOf(slice), true
-	}
-	return inPlace(parts[copyName(rack)], generation)
-}
-
-func documentOf(cm *v1.ConfigMap) document.Document {
-	return document.Document{Source: documentSource(cm, keyInventory), Data: []byte(cm.Data[keyInventory])}
-}
-
-// generationOf is 0 where the annotation is missing or was tampered with.
-func generationOf(cm *v1.ConfigMap) int64 {
-	n, err := strconv.ParseInt(cm.Annotations[AnnotationGeneration], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// listed are the racks, with the generations of their slices, that the common ConfigMap lists
-// under a key, in its order; none where there is no such ConfigMap.
-func listed(common *v1.ConfigMap, key string) iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		if common == nil {
-			return
-		}
-		for line := range strings.Lines(common.Data[key]) {
-			rack, n, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if generation, err := strconv.ParseInt(n, 10, 64); err == nil && !yield(rack, generation) {
-				return
-			}
-		}
-	}
-}
-
-// free returns the first generation, from one on, of which nothing says anything else of a
-// rack than the text: what an edit left that failed half-way is not written over.
-func (a accepted) free(rack string, generation int64, text []byte) int64 {
-	for {
-		slice, there := sliceIn(a.parts, rack, generation)
-		if !there || bytes.Equal(slice.Data, text) {
-			return generation
-		}
-		generation++
-	}
-}
-
 // notStorable says what of an inventory does not fit into its ConfigMap, or would not be read again as it
 // is, once have is stored.
 func notStorable(inv *inventory.Inventory, have accepted) inventory.Problems {
@@ -152,4 +93,33 @@ func tooLarge(inv *inventory.Inventory, parts []*v1.ConfigMap) (problems invento
 		}
 	}
 	return problems
+}
+
+// leftOver are the copies for older versions that are to be written, and the names, sorted, of the slices that
+// neither the generation in force lists nor the one before, which somebody may be about to read.
+func (a accepted) leftOver() (copies []*v1.ConfigMap, gone []string) {
+	common, ok := a.parts[AcceptedName]
+	if !ok {
+		return nil, nil
+	}
+	keep := map[string]bool{AcceptedName: true, PreviousName: true, TrialName: true}
+	for rack, n := range listed(common, keyRacks) {
+		keep[copyName(rack)], keep[sliceName(rack, n)] = true, true
+		slice := a.parts[sliceName(rack, n)]
+		if slice == nil {
+			continue
+		}
+		if want := copyOf(rack, slice); a.lacks(want) {
+			copies = append(copies, want)
+		}
+	}
+	for rack, n := range listed(common, keyPrevious) {
+		keep[sliceName(rack, n)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.parts)) {
+		if !keep[name] && generationOf(a.parts[name]) <= a.generation { // else another leader is about to list it
+			gone = append(gone, name)
+		}
+	}
+	return copies, gone
 }

@@ -9,8 +9,9 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-func (c *Cloud) newKeeper() *source.Reconciler {
-	return &source.Reconciler{
+// newReconciler returns the reconciler of the inventory, which has read nothing yet.
+func (c *Cloud) newReconciler() *source.Reconciler {
+	return source.NewReconciler(source.Config{
 		Client:        c.client,
 		Namespace:     c.options.Namespace,
 		Source:        c.source(),
@@ -23,7 +24,7 @@ func (c *Cloud) newKeeper() *source.Reconciler {
 		Lease:         c.electedBy(),
 		Program:       source.Program(),
 		Overtaken:     c.options.Restart,
-	}
+	})
 }
 
 // electedBy is the name of the lease that this process leads by; empty: it was not elected.
@@ -34,10 +35,10 @@ func (c *Cloud) electedBy() string {
 	return c.options.Lease
 }
 
-// keepInventory has the inventory in force follow what people write, until ctx ends.
-func (c *Cloud) keepInventory(ctx context.Context) {
+// reconcileInventory has the inventory in force follow what people write, until ctx ends.
+func (c *Cloud) reconcileInventory(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := c.keeper.Run(ctx); err != nil {
+		if err := c.reconciler.Run(ctx); err != nil {
 			c.log.Error("cannot follow the inventory", "err", err)
 		}
 	}, time.Second)

@@ -1,0 +1,56 @@
+package source
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
+)
+
+// Recorder records Events on the ConfigMaps that people edit.
+type Recorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Config is what a [Reconciler] works with and asks.
+type Config struct {
+	Client    kubernetes.Interface
+	Namespace string
+	Source    Source
+	Recorder  Recorder
+	Log       *slog.Logger
+	Metrics   *Metrics
+	// Enforce takes an inventory that is in force from now on: that which was
+	// accepted earlier, then each that is taken up.
+	Enforce func(*inventory.Inventory)
+	// ClusterLosses returns what after takes from the cluster that it has under before: VIPs in use, Nodes' machines,
+	// ways between pods, addresses; an error where it cannot be told now. nil: nobody is asked.
+	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error)
+	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
+	// Ready. nil: new terms of sessions are not tried.
+	Agents func(context.Context) (map[string]edit.Agent, error)
+	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.
+	Lease string
+	// Program is that of the process, where it is called otherwise than Plinth's; see [Program].
+	Program string
+	// Overtaken ends a process whose installation runs on another lease by now; nil: nobody is told.
+	Overtaken func()
+	Now       func() time.Time // nil: [time.Now]
+}
+
+func (c *Config) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+// store is where the accepted inventory is kept.
+func (c *Config) store() acceptedStore {
+	return acceptedStore{c.Client, c.Namespace, c.Lease, c.Program}
+}
