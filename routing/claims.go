@@ -20,13 +20,13 @@ func (c claim) compare(o claim) int {
 }
 
 // claimsOf returns what a Node claims, and refuses what leaves the pod network.
-func claimsOf(v *View, n *Node) (all []claim, refused []Refusal) {
-	for _, c := range n.PodCIDRs {
-		if !within(v.Cluster, c) && !within(v.Declared[n.Name], c) && !within(v.Declared[n.ProviderID], c) {
-			refused = append(refused, Refusal{Node: n.Name, CIDR: c, Reason: PodCIDROutsideNetwork})
+func claimsOf(v *View, node *Node) (all []claim, refused []Refusal) {
+	for _, c := range node.PodCIDRs {
+		if !within(v.Cluster, c) && !within(v.Declared[node.Name], c) && !within(v.Declared[node.ProviderID], c) {
+			refused = append(refused, Refusal{Node: node.Name, CIDR: c, Reason: PodCIDROutsideNetwork})
 			continue
 		}
-		all = append(all, claim{c.Masked(), n})
+		all = append(all, claim{c.Masked(), node})
 	}
 	return all, refused
 }
@@ -68,50 +68,50 @@ func settle(group []claim) (held []claim, refused []Refusal) {
 	return held, refused
 }
 
-// book is all claims, sorted, and how many there are of each prefix length, by family.
-type book struct {
+// claimIndex is all claims, sorted, and how many there are of each prefix length, by family.
+type claimIndex struct {
 	all     []claim
 	lengths [2][129]int
 }
 
-func (b *book) open(all []claim) {
+func (b *claimIndex) open(all []claim) {
 	slices.SortFunc(all, claim.compare)
-	*b = book{all: slices.CompactFunc(all, func(x, y claim) bool { return x == y })}
+	*b = claimIndex{all: slices.CompactFunc(all, func(x, y claim) bool { return x == y })}
 	for _, c := range b.all {
 		b.lengths[family(c.cidr.Addr())][c.cidr.Bits()]++
 	}
 }
 
-func (b *book) insert(c claim) {
+func (b *claimIndex) insert(c claim) {
 	if i, there := slices.BinarySearchFunc(b.all, c, claim.compare); !there {
 		b.all = slices.Insert(b.all, i, c)
 		b.lengths[family(c.cidr.Addr())][c.cidr.Bits()]++
 	}
 }
 
-func (b *book) remove(c claim) {
+func (b *claimIndex) remove(c claim) {
 	if i, there := slices.BinarySearchFunc(b.all, c, claim.compare); there {
 		b.all = slices.Delete(b.all, i, i+1)
 		b.lengths[family(c.cidr.Addr())][c.cidr.Bits()]--
 	}
 }
 
-// top returns the widest CIDR that is claimed and contains c; c itself, if none does.
-func (b *book) top(c netip.Prefix) netip.Prefix {
-	for bits, n := range b.lengths[family(c.Addr())][:c.Bits()] {
+// widestOf returns the widest CIDR that is claimed and contains cidr; cidr itself, if none does.
+func (b *claimIndex) widestOf(cidr netip.Prefix) netip.Prefix {
+	for bits, n := range b.lengths[family(cidr.Addr())][:cidr.Bits()] {
 		if n == 0 {
 			continue
 		}
-		wider := netip.PrefixFrom(c.Addr(), bits).Masked()
+		wider := netip.PrefixFrom(cidr.Addr(), bits).Masked()
 		if run := b.within(wider); len(run) > 0 && run[0].cidr == wider {
 			return wider
 		}
 	}
-	return c
+	return cidr
 }
 
 // within returns the claims to what lies in p.
-func (b *book) within(p netip.Prefix) []claim {
+func (b *claimIndex) within(p netip.Prefix) []claim {
 	from, to := span(b.all, p, func(c claim) netip.Prefix { return c.cidr })
 	return b.all[from:to]
 }

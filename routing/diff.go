@@ -13,7 +13,7 @@ func (d Difference) Empty() bool { return len(d.Add)+len(d.Replace)+len(d.Delete
 
 // Diff returns what makes want out of have. Both are sorted and hold each key once.
 func Diff(have, want []Route) Difference {
-	var d Difference
+	var difference Difference
 	for len(have) > 0 && len(want) > 0 {
 		if have[0] == want[0] { // nearly always; comparing the order costs more
 			have, want = have[1:], want[1:]
@@ -21,17 +21,17 @@ func Diff(have, want []Route) Difference {
 		}
 		switch c := have[0].Compare(want[0]); {
 		case c < 0:
-			d.Delete = append(d.Delete, have[0])
+			difference.Delete = append(difference.Delete, have[0])
 			have = have[1:]
 		case c > 0:
-			d.Add = append(d.Add, want[0])
+			difference.Add = append(difference.Add, want[0])
 			want = want[1:]
 		default:
-			d.Replace = append(d.Replace, want[0])
+			difference.Replace = append(difference.Replace, want[0])
 			have, want = have[1:], want[1:]
 		}
 	}
-	d.Delete = append(d.Delete, have...)
-	d.Add = append(d.Add, want...)
-	return d
+	difference.Delete = append(difference.Delete, have...)
+	difference.Add = append(difference.Add, want...)
+	return difference
 }

@@ -41,25 +41,25 @@ func (p *Planner) place(claims []claim) (out placed) {
 }
 
 // one adds the route to a CIDR that its Node holds, or why there is none.
-func (p *Planner) one(out *placed, c claim) {
+func (p *Planner) one(out *placed, claim claim) {
 	mode := p.view.Mode
-	switch hop, near := p.ground.neighbour(c.node, family(c.cidr.Addr())); {
-	case c.node.Name == p.view.Self.Name:
-		out.routes = append(out.routes, Route{Dst: c.cidr, Kind: Unreachable})
+	switch hop, near := p.input.neighbour(claim.node, family(claim.cidr.Addr())); {
+	case claim.node.Name == p.view.Self.Name:
+		out.routes = append(out.routes, Route{Dst: claim.cidr, Kind: Unreachable})
 	case near && hop.IsValid():
-		out.routes = append(out.routes, Route{Dst: c.cidr, Via: Via(hop)})
+		out.routes = append(out.routes, Route{Dst: claim.cidr, Via: Via(hop)})
 	case mode == inventory.ModeOverlay:
-		peer, ok := p.tunnel.peer(c)
+		peer, ok := p.tunnel.peer(claim)
 		if !ok {
-			out.refuse(c, NodeWithoutAddress)
+			out.refuse(claim, NodeWithoutAddress)
 			return
 		}
 		out.peers = append(out.peers, peer)
-		out.routes = append(out.routes, Route{Dst: c.cidr, Tunnel: true, Via: Via(peer.NextHop())})
-	case near || !slices.ContainsFunc(c.node.Addresses, func(a netip.Addr) bool { return family(a) == family(c.cidr.Addr()) }):
-		out.refuse(c, NodeWithoutAddress)
+		out.routes = append(out.routes, Route{Dst: claim.cidr, Tunnel: true, Via: Via(peer.NextHop())})
+	case near || !slices.ContainsFunc(claim.node.Addresses, func(a netip.Addr) bool { return family(a) == family(claim.cidr.Addr()) }):
+		out.refuse(claim, NodeWithoutAddress)
 	case mode == inventory.ModeDirect:
-		out.refuse(c, NodeOfOtherSubnet)
+		out.refuse(claim, NodeOfOtherSubnet)
 	}
 }
 
@@ -70,21 +70,21 @@ func (out *placed) refuse(c claim, r Reason) {
 // network returns what does not depend on other Nodes: routes that lead to the pod
 // network as a whole (the routers in fabric; in overlay nothing does, since all
 // nodes are known).
-func network(v *View) (routes []Route, refused []Refusal) {
-	for _, c := range v.Cluster {
-		if within(v.Self.PodCIDRs, c) {
+func network(view *View) (routes []Route, refused []Refusal) {
+	for _, cidr := range view.Cluster {
+		if within(view.Self.PodCIDRs, cidr) {
 			continue // ours alone: a route to the routers would send back what they sent
 		}
-		switch v.Mode {
+		switch view.Mode {
 		case inventory.ModeOverlay:
-			routes = append(routes, Route{Dst: c.Masked(), Kind: Unreachable})
+			routes = append(routes, Route{Dst: cidr.Masked(), Kind: Unreachable})
 		case inventory.ModeFabric:
-			via := Via(leadingTo(v.Gateways, c.Addr())...)
+			via := Via(leadingTo(view.Gateways, cidr.Addr())...)
 			if !via.First().IsValid() {
-				refused = append(refused, Refusal{CIDR: c, Reason: NoGateway})
+				refused = append(refused, Refusal{CIDR: cidr, Reason: NoGateway})
 				continue
 			}
-			routes = append(routes, Route{Dst: c.Masked(), Via: via})
+			routes = append(routes, Route{Dst: cidr.Masked(), Via: via})
 		case inventory.ModeNone, inventory.ModeDirect: // nothing leads to other subnets
 		}
 	}
@@ -92,8 +92,8 @@ func network(v *View) (routes []Route, refused []Refusal) {
 	return slices.Compact(routes), refused
 }
 
-// ground is where this node stands, worked out once for all the others.
-type ground struct {
+// input is where this node stands, worked out once for all the others.
+type input struct {
 	rack   string
 	has    [2]bool           // an address, by family
 	subnet [2][]netip.Prefix // that cover an address of ours, by family
@@ -107,33 +107,33 @@ func family(a netip.Addr) int {
 	return 1
 }
 
-func groundOf(v View) ground {
-	g := ground{rack: v.Self.Rack}
-	for _, a := range v.Self.Addresses {
-		g.has[family(a)] = true
+func inputOf(view View) input {
+	in := input{rack: view.Self.Rack}
+	for _, a := range view.Self.Addresses {
+		in.has[family(a)] = true
 	}
-	for _, s := range v.Subnets {
+	for _, s := range view.Subnets {
 		f := family(s.Addr())
-		g.given[f] = true
-		if slices.ContainsFunc(v.Self.Addresses, s.Contains) {
-			g.subnet[f] = append(g.subnet[f], s)
+		in.given[f] = true
+		if slices.ContainsFunc(view.Self.Addresses, s.Contains) {
+			in.subnet[f] = append(in.subnet[f], s)
 		}
 	}
-	return g
+	return in
 }
 
-// neighbour reports whether n is of our subnet as far as the family is concerned,
+// neighbour reports whether a Node is of our subnet as far as the family is concerned,
 // and the address that it is reached at; invalid, if it has none.
-func (g *ground) neighbour(n *Node, f int) (hop netip.Addr, near bool) {
-	if g.given[f] {
-		hop = g.covered(n, f)
+func (in *input) neighbour(node *Node, f int) (hop netip.Addr, near bool) {
+	if in.given[f] {
+		hop = in.covered(node, f)
 		return hop, hop.IsValid()
 	}
-	if !g.sameSubnet(n) {
+	if !in.sameSubnet(node) {
 		return netip.Addr{}, false
 	}
-	if g.has[f] {
-		for _, a := range n.Addresses {
+	if in.has[f] {
+		for _, a := range node.Addresses {
 			if family(a) == f {
 				return a, true
 			}
@@ -144,22 +144,22 @@ func (g *ground) neighbour(n *Node, f int) (hop netip.Addr, near bool) {
 
 // sameSubnet is for families that the rack gives no subnet of: there the
 // machines' other addresses decide, or, without any subnet, the rack.
-func (g *ground) sameSubnet(n *Node) bool {
-	if !g.given[0] && !g.given[1] {
-		return n.Rack == g.rack
+func (in *input) sameSubnet(n *Node) bool {
+	if !in.given[0] && !in.given[1] {
+		return n.Rack == in.rack
 	}
-	return g.covered(n, 0).IsValid() || g.covered(n, 1).IsValid()
+	return in.covered(n, 0).IsValid() || in.covered(n, 1).IsValid()
 }
 
 // covered is the node's first address in a subnet that one of ours is in, too.
-func (g *ground) covered(n *Node, f int) netip.Addr {
-	for _, a := range n.Addresses {
-		if family(a) != f {
+func (in *input) covered(n *Node, f int) netip.Addr {
+	for _, addr := range n.Addresses {
+		if family(addr) != f {
 			continue
 		}
-		for _, s := range g.subnet[f] {
-			if s.Contains(a) {
-				return a
+		for _, s := range in.subnet[f] {
+			if s.Contains(addr) {
+				return addr
 			}
 		}
 	}

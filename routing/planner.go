@@ -14,51 +14,51 @@ import (
 // with. The rest is copied. Its zero value has planned nothing yet.
 type Planner struct {
 	view    View
-	ground  ground
+	input   input
 	tunnel  Tunnel  // without peers
 	network placed  // what no other Node has a part in
 	pools   []Route // that answer for pools
 	coarse  []netip.Prefix
-	claims  book
+	claims  claimIndex
 	nodes   placed // what becomes of the claims
 	table   Table
 	planned bool
 }
 
 // Plan decides on the routes of one node. The caller may keep the table.
-func (p *Planner) Plan(v View) Table {
-	changes := compareNodes(p.view.Nodes, v.Nodes)
-	switch same := p.planned && sameGround(&p.view, &v); {
-	case !same || len(changes) > 16+len(v.Nodes)/16:
-		p.begin(v)
+func (p *Planner) Plan(view View) Table {
+	changes := compareNodes(p.view.Nodes, view.Nodes)
+	switch same := p.planned && sameGround(&p.view, &view); {
+	case !same || len(changes) > 16+len(view.Nodes)/16:
+		p.begin(view)
 	case len(changes) > 0:
-		p.view.Nodes = v.Nodes
+		p.view.Nodes = view.Nodes
 		for _, c := range changes {
 			p.change(c)
 		}
-		if slices.ContainsFunc(changes, func(c change) bool { return c.touchesPools(v.Pools) }) {
+		if slices.ContainsFunc(changes, func(c change) bool { return c.touchesPools(view.Pools) }) {
 			p.pools, p.coarse = overPools(&p.view)
 		}
-		p.table = p.whole()
+		p.table = p.assemble()
 	}
 	return p.table
 }
 
 // begin plans from nothing.
-func (p *Planner) begin(v View) {
-	*p = Planner{view: v, ground: groundOf(v), tunnel: tunnelOf(&v), planned: true}
-	p.network.routes, p.network.refused = network(&v)
-	p.pools, p.coarse = overPools(&v)
-	if v.Mode != inventory.ModeNone {
+func (p *Planner) begin(view View) {
+	*p = Planner{view: view, input: inputOf(view), tunnel: tunnelOf(&view), planned: true}
+	p.network.routes, p.network.refused = network(&view)
+	p.pools, p.coarse = overPools(&view)
+	if view.Mode != inventory.ModeNone {
 		var all []claim
 		var refused []Refusal
 		add := func(n *Node) {
-			c, r := claimsOf(&v, n)
+			c, r := claimsOf(&view, n)
 			all, refused = append(all, c...), append(refused, r...)
 		}
 		add(&p.view.Self)
-		for _, n := range v.Nodes {
-			if n.Name != v.Self.Name {
+		for _, n := range view.Nodes {
+			if n.Name != view.Self.Name {
 				add(n)
 			}
 		}
@@ -66,7 +66,7 @@ func (p *Planner) begin(v View) {
 		p.nodes = p.place(p.claims.all)
 		p.nodes.refused = append(p.nodes.refused, refused...)
 	}
-	p.table = p.whole()
+	p.table = p.assemble()
 }
 
 // change is a Node that is not as it was; nil: it was not there, or is not any more.
@@ -110,41 +110,41 @@ func (n *Node) equal(o *Node) bool {
 		slices.Equal(n.Addresses, o.Addresses) && slices.Equal(n.PodCIDRs, o.PodCIDRs)
 }
 
-// change takes one Node's claims out of the book, or into it, and decides anew on all
+// change takes one Node's claims out of the index, or into it, and decides anew on all
 // that overlaps with them.
-func (p *Planner) change(c change) {
+func (p *Planner) change(change change) {
 	if p.view.Mode == inventory.ModeNone {
 		return
 	}
 	var touched []claim
-	if c.old != nil && c.old.Name != p.view.Self.Name {
-		was, _ := claimsOf(&p.view, c.old)
+	if change.old != nil && change.old.Name != p.view.Self.Name {
+		was, _ := claimsOf(&p.view, change.old)
 		touched = append(touched, was...)
 		p.nodes.refused = slices.DeleteFunc(p.nodes.refused, func(r Refusal) bool {
-			return r.Node == c.old.Name && r.Reason == PodCIDROutsideNetwork
+			return r.Node == change.old.Name && r.Reason == PodCIDROutsideNetwork
 		})
 	}
-	before := p.tops(touched)
+	before := p.widestAround(touched)
 	for _, t := range touched {
 		p.claims.remove(t)
 	}
-	if c.new != nil && c.new.Name != p.view.Self.Name {
-		is, refused := claimsOf(&p.view, c.new)
+	if change.new != nil && change.new.Name != p.view.Self.Name {
+		is, refused := claimsOf(&p.view, change.new)
 		p.nodes.refused = append(p.nodes.refused, refused...)
 		touched = append(touched, is...)
 		for _, t := range is {
 			p.claims.insert(t)
 		}
 	}
-	for _, region := range widest(append(before, p.tops(touched)...)) {
-		p.again(region)
+	for _, region := range widest(append(before, p.widestAround(touched)...)) {
+		p.replan(region)
 	}
 }
 
-// tops are the widest CIDRs that anybody claims around each of some claims.
-func (p *Planner) tops(of []claim) (all []netip.Prefix) {
+// widestAround are the widest CIDRs that anybody claims around each of some claims.
+func (p *Planner) widestAround(of []claim) (all []netip.Prefix) {
 	for _, c := range of {
-		all = append(all, p.claims.top(c.cidr))
+		all = append(all, p.claims.widestOf(c.cidr))
 	}
 	return all
 }
@@ -161,32 +161,32 @@ func widest(all []netip.Prefix) []netip.Prefix {
 	return kept
 }
 
-// again decides anew on all claims in a region.
-func (p *Planner) again(region netip.Prefix) {
-	n := &p.nodes
-	n.refused = slices.DeleteFunc(n.refused, func(r Refusal) bool {
+// replan decides anew on all claims in a region.
+func (p *Planner) replan(region netip.Prefix) {
+	placed := &p.nodes
+	placed.refused = slices.DeleteFunc(placed.refused, func(r Refusal) bool {
 		return r.Reason != PodCIDROutsideNetwork && region.Overlaps(r.CIDR)
 	})
 	now := p.place(p.claims.within(region))
-	from, to := span(n.routes, region, func(r Route) netip.Prefix { return r.Dst })
-	n.routes = slices.Replace(n.routes, from, to, now.routes...)
-	from, to = span(n.peers, region, func(x Peer) netip.Prefix { return netip.PrefixFrom(x.Inner, x.Inner.BitLen()) })
-	n.peers = slices.Replace(n.peers, from, to, now.peers...)
-	n.refused = append(n.refused, now.refused...)
+	from, to := span(placed.routes, region, func(r Route) netip.Prefix { return r.Dst })
+	placed.routes = slices.Replace(placed.routes, from, to, now.routes...)
+	from, to = span(placed.peers, region, func(x Peer) netip.Prefix { return netip.PrefixFrom(x.Inner, x.Inner.BitLen()) })
+	placed.peers = slices.Replace(placed.peers, from, to, now.peers...)
+	placed.refused = append(placed.refused, now.refused...)
 }
 
-// whole puts the table together; nothing in it is changed later.
-func (p *Planner) whole() Table {
+// assemble puts the table together; nothing in it is changed later.
+func (p *Planner) assemble() Table {
 	few := slices.SortedFunc(slices.Values(slices.Concat(p.network.routes, p.pools)), Route.Compare)
-	t := Table{Routes: merge(few, p.nodes.routes), Tunnel: p.tunnel, Coarse: p.coarse}
-	if t.Tunnel.Exists() {
-		t.Tunnel.Peers = slices.Clone(p.nodes.peers)
+	table := Table{Routes: merge(few, p.nodes.routes), Tunnel: p.tunnel, Coarse: p.coarse}
+	if table.Tunnel.Exists() {
+		table.Tunnel.Peers = slices.Clone(p.nodes.peers)
 	}
-	t.Refusals = slices.Concat(p.network.refused, p.nodes.refused)
-	slices.SortFunc(t.Refusals, func(a, b Refusal) int {
+	table.Refusals = slices.Concat(p.network.refused, p.nodes.refused)
+	slices.SortFunc(table.Refusals, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), comparePrefix(a.CIDR, b.CIDR), cmp.Compare(a.Reason, b.Reason))
 	})
-	return t
+	return table
 }
 
 // merge joins a few sorted routes with many. Where a Node holds what leads to the pod

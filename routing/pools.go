@@ -13,21 +13,21 @@ const mostAnswers = 512
 // known. A pool may have some, as where a Node joined after it was made, and forwarded packets meet these routes before all
 // others. coarse are the blocks of pools that are answered for with gaps wider than what is known, since the exact ones would need more
 // than mostAnswers.
-func overPools(v *View) (routes []Route, coarse []netip.Prefix) {
-	known := slices.Concat(v.Cluster, v.Taken, hasOf(&v.Self))
-	for _, n := range v.Nodes {
+func overPools(view *View) (routes []Route, coarse []netip.Prefix) {
+	known := slices.Concat(view.Cluster, view.Taken, hasOf(&view.Self))
+	for _, n := range view.Nodes {
 		known = append(known, hasOf(n)...)
 	}
-	for _, declared := range v.Declared {
+	for _, declared := range view.Declared {
 		known = append(known, declared...)
 	}
-	for _, p := range v.Pools {
-		rest, exact := answersFor(p.Masked(), known)
+	for _, prefix := range view.Pools {
+		rest, exact := answersFor(prefix.Masked(), known)
 		for _, r := range rest {
 			routes = append(routes, Route{Dst: r, Kind: UnreachableForwarded})
 		}
 		if !exact {
-			coarse = append(coarse, p.Masked())
+			coarse = append(coarse, prefix.Masked())
 		}
 	}
 	slices.SortFunc(routes, Route.Compare)
@@ -38,14 +38,14 @@ func overPools(v *View) (routes []Route, coarse []netip.Prefix) {
 // answersFor are the blocks of a pool's block that are answered for: what is left of it without what is known. Where these would be too
 // many, the blocks around what is known are left out, each wider by four bits until they are few enough: packets to some addresses
 // that nobody serves then go where the machine's other routes lead, and none to a Node or its pods is lost.
-func answersFor(p netip.Prefix, known []netip.Prefix) (rest []netip.Prefix, exact bool) {
-	inside := slices.DeleteFunc(slices.Clone(known), func(k netip.Prefix) bool { return !k.Overlaps(p) })
-	for bits := p.Addr().BitLen(); bits > p.Bits(); bits -= 4 {
-		if rest := without(nil, p, noLonger(inside, bits)); len(rest) <= mostAnswers {
-			return rest, bits == p.Addr().BitLen()
+func answersFor(prefix netip.Prefix, known []netip.Prefix) (rest []netip.Prefix, exact bool) {
+	inside := slices.DeleteFunc(slices.Clone(known), func(k netip.Prefix) bool { return !k.Overlaps(prefix) })
+	for bits := prefix.Addr().BitLen(); bits > prefix.Bits(); bits -= 4 {
+		if rest := without(nil, prefix, noLonger(inside, bits)); len(rest) <= mostAnswers {
+			return rest, bits == prefix.Addr().BitLen()
 		}
 	}
-	return without(nil, p, noLonger(inside, p.Bits())), len(inside) == 0 || p.IsSingleIP()
+	return without(nil, prefix, noLonger(inside, prefix.Bits())), len(inside) == 0 || prefix.IsSingleIP()
 }
 
 // noLonger are prefixes, each widened to a number of bits where it has more.
@@ -75,24 +75,24 @@ func (c change) touchesPools(pools []netip.Prefix) bool {
 
 // without appends what is left of a prefix without others: the fewest prefixes, in order. It gives up once there are more than
 // mostAnswers.
-func without(out []netip.Prefix, p netip.Prefix, others []netip.Prefix) []netip.Prefix {
+func without(out []netip.Prefix, prefix netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	var inside []netip.Prefix
-	for _, o := range others {
+	for _, other := range others {
 		switch {
-		case !o.Overlaps(p):
-		case o.Bits() <= p.Bits():
+		case !other.Overlaps(prefix):
+		case other.Bits() <= prefix.Bits():
 			return out
 		default:
-			inside = append(inside, o)
+			inside = append(inside, other)
 		}
 	}
 	switch {
 	case len(out) > mostAnswers:
 		return out
 	case len(inside) == 0:
-		return append(out, p)
+		return append(out, prefix)
 	}
-	low, high := halves(p)
+	low, high := halves(prefix)
 	return without(without(out, low, inside), high, inside)
 }
 

@@ -48,13 +48,13 @@ func Via(addrs ...netip.Addr) NextHops {
 		return NextHops{first: addrs[0]}
 	}
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare))
-	v := NextHops{first: sorted[0]}
+	hops := NextHops{first: sorted[0]}
 	if len(sorted) > 1 {
 		var rest moreHops
 		copy(rest[:], sorted[1:])
-		v.rest = unique.Make(rest)
+		hops.rest = unique.Make(rest)
 	}
-	return v
+	return hops
 }
 
 // First is the lowest of the addresses; invalid, if there is none.
@@ -94,26 +94,26 @@ func (r Route) String() string {
 		return "unreachable " + r.Dst.String() + " for forwarded packets"
 	case Unicast:
 	}
-	var b strings.Builder
-	b.WriteString(r.Dst.String())
+	var text strings.Builder
+	text.WriteString(r.Dst.String())
 	hops := r.Via.All()
 	for _, hop := range hops {
 		if len(hops) > 1 {
-			b.WriteString(" nexthop")
+			text.WriteString(" nexthop")
 		}
-		b.WriteString(" via ")
+		text.WriteString(" via ")
 		if r.Dst.Addr().Is4() && hop.Is6() {
-			b.WriteString("inet6 ")
+			text.WriteString("inet6 ")
 		}
-		b.WriteString(hop.WithZone("").String())
+		text.WriteString(hop.WithZone("").String())
 		if hop.Zone() != "" {
-			b.WriteString(" dev " + hop.Zone())
+			text.WriteString(" dev " + hop.Zone())
 		}
 	}
 	if r.Tunnel {
-		b.WriteString(" dev " + TunnelDevice + " onlink")
+		text.WriteString(" dev " + TunnelDevice + " onlink")
 	}
-	return b.String()
+	return text.String()
 }
 
 // Key is what tells two routes of a [Table] apart: the kernel holds one of each.

@@ -62,20 +62,20 @@ func (m MAC) linkLocal() netip.Addr {
 
 // tunnelOf returns this machine's tunnel without peers. The outer family is IPv4 where
 // this machine has it: a VXLAN device has one.
-func tunnelOf(v *View) Tunnel {
-	local := preferIPv4(v.Self.Addresses)
-	if v.Mode != inventory.ModeOverlay || !local.IsValid() {
+func tunnelOf(view *View) Tunnel {
+	local := preferIPv4(view.Self.Addresses)
+	if view.Mode != inventory.ModeOverlay || !local.IsValid() {
 		return Tunnel{}
 	}
-	t := Tunnel{VXLAN: v.VXLAN, Also: v.AlsoVXLAN, Local: local, MAC: macOf(local)}
-	for _, c := range v.Self.PodCIDRs {
-		t.Inner = append(t.Inner, c.Masked().Addr())
+	tunnel := Tunnel{VXLAN: view.VXLAN, Also: view.AlsoVXLAN, Local: local, MAC: macOf(local)}
+	for _, c := range view.Self.PodCIDRs {
+		tunnel.Inner = append(tunnel.Inner, c.Masked().Addr())
 	}
-	if slices.ContainsFunc(t.Inner, netip.Addr.Is6) {
-		t.Inner = append(t.Inner, t.MAC.linkLocal())
+	if slices.ContainsFunc(tunnel.Inner, netip.Addr.Is6) {
+		tunnel.Inner = append(tunnel.Inner, tunnel.MAC.linkLocal())
 	}
-	slices.SortFunc(t.Inner, netip.Addr.Compare)
-	return t
+	slices.SortFunc(tunnel.Inner, netip.Addr.Compare)
+	return tunnel
 }
 
 func preferIPv4(addrs []netip.Addr) netip.Addr {
@@ -90,15 +90,15 @@ func preferIPv4(addrs []netip.Addr) netip.Addr {
 
 // peer is the holder of a CIDR as the tunnel knows it. Its end is of the family that it
 // prefers itself: where that is not ours, neither hears the other.
-func (t *Tunnel) peer(c claim) (Peer, bool) {
+func (t *Tunnel) peer(claim claim) (Peer, bool) {
 	if !t.Exists() {
 		return Peer{}, false
 	}
-	outer := preferIPv4(c.node.Addresses)
+	outer := preferIPv4(claim.node.Addresses)
 	if !outer.IsValid() || outer.Is4() != t.Local.Is4() {
 		return Peer{}, false
 	}
-	return Peer{Inner: c.cidr.Addr(), MAC: macOf(outer), Outer: outer}, true
+	return Peer{Inner: claim.cidr.Addr(), MAC: macOf(outer), Outer: outer}, true
 }
 
 // macOf derives a node's hardware address within the tunnel from its address, so

@@ -33,14 +33,14 @@ type View struct {
 func ViewOf(inv *inventory.Inventory, m inventory.Machine, self Node, mode inventory.Mode, down map[netip.Addr]bool) View {
 	rack, _ := inv.Rack(m.Rack)
 	self.Rack = m.Rack
-	v := View{Mode: mode, Cluster: inv.PodNetwork.CIDRs, VXLAN: inv.PodNetwork.VXLAN, Self: self, Subnets: rack.Subnets}
+	view := View{Mode: mode, Cluster: inv.PodNetwork.CIDRs, VXLAN: inv.PodNetwork.VXLAN, Self: self, Subnets: rack.Subnets}
 	for _, s := range inv.Sessions(m) {
 		if s.Multihop == 0 {
-			v.Gateways = append(v.Gateways, s.RouterAddr)
+			view.Gateways = append(view.Gateways, s.RouterAddr)
 		}
 	}
-	v.Gateways = gateways(v.Gateways, down)
-	return v
+	view.Gateways = gateways(view.Gateways, down)
+	return view
 }
 
 // DeclaredIn is what the inventory gives machines by hand, as a [View] has it.
