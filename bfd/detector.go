@@ -70,25 +70,25 @@ func (d *detector) accepts(p packet) bool {
 }
 
 // receive takes in a packet that the session accepts (RFC 5880, section 6.8.6).
-func (d *detector) receive(p packet, now time.Time) Event {
+func (d *detector) receive(packet packet, now time.Time) Event {
 	// FRR sets its session up anew when BGP comes up. A peer that lost the path keeps its
 	// discriminator, and reports itself down.
-	anew := d.state == Up && p.yours == 0 && p.mine != d.remote && p.state == Down
-	d.remote, d.lastPacket = p.mine, now
-	d.remoteDiag = p.diagnostic
-	d.remoteState, d.remoteDemand, d.remoteTx, d.remoteRx, d.remoteMult = p.state, p.demand, p.minTx, p.minRx, p.multiplier
-	if p.final && d.poll {
+	anew := d.state == Up && packet.yours == 0 && packet.mine != d.remote && packet.state == Down
+	d.remote, d.lastPacket = packet.mine, now
+	d.remoteDiag = packet.diagnostic
+	d.remoteState, d.remoteDemand, d.remoteTx, d.remoteRx, d.remoteMult = packet.state, packet.demand, packet.minTx, packet.minRx, packet.multiplier
+	if packet.final && d.poll {
 		d.poll, d.agreedTx, d.agreedRx = false, d.tx, d.Interval
 	}
-	if d.unsent && p.state == Up && p.yours == d.local {
+	if d.unsent && packet.state == Up && packet.yours == d.local {
 		return d.goUp() // the session of an earlier process, which the peer still has up
 	}
 	if anew {
 		e := d.goDown(NeighborSignaledDown, RestartedByPeer)
-		d.transition(p.state)
+		d.transition(packet.state)
 		return e
 	}
-	return d.transition(p.state)
+	return d.transition(packet.state)
 }
 
 // transition is the state machine (RFC 5880, section 6.8.6).
@@ -134,14 +134,14 @@ func (d *detector) setTx(interval time.Duration) {
 // setTimers changes the timers. While the session is up the peer is asked by a poll, and
 // what it may not know yet is not counted on: packets go on at the shorter interval, and are
 // waited for by the longer one (RFC 5880, section 6.8.3).
-func (d *detector) setTimers(t Timers) {
-	d.Timers = t
+func (d *detector) setTimers(timers Timers) {
+	d.Timers = timers
 	if d.state != Up {
-		d.setTx(max(slowInterval, t.Interval))
+		d.setTx(max(slowInterval, timers.Interval))
 		return
 	}
-	d.tx, d.poll = t.Interval, true
-	d.agreedTx, d.agreedRx = min(d.agreedTx, d.tx), max(d.agreedRx, t.Interval)
+	d.tx, d.poll = timers.Interval, true
+	d.agreedTx, d.agreedRx = min(d.agreedTx, d.tx), max(d.agreedRx, timers.Interval)
 }
 
 // timeOut forgets the peer after the detection time without a packet, in any state (RFC 5880,

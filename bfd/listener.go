@@ -34,21 +34,21 @@ type listener struct {
 	sessions map[netip.Addr]*Session // by peer; guarded by group.mu
 }
 
-// register delivers to s what its peer sends to a port. The first session of an address and
+// register delivers to a session what its peer sends to a port. The first session of an address and
 // port opens the socket.
-func (ls *Listeners) register(s *Session, port uint16) (*listener, error) {
+func (ls *Listeners) register(session *Session, port uint16) (*listener, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	at := netip.AddrPortFrom(s.terms.Local, port)
+	at := netip.AddrPortFrom(session.terms.Local, port)
 	if l := ls.byAddr[at]; l != nil {
-		l.sessions[s.terms.Remote] = s
+		l.sessions[session.terms.Remote] = session
 		return l, nil
 	}
 	conn, err := listen(at)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{group: ls, at: at, conn: conn, sessions: map[netip.Addr]*Session{s.terms.Remote: s}}
+	l := &listener{group: ls, at: at, conn: conn, sessions: map[netip.Addr]*Session{session.terms.Remote: session}}
 	ls.byAddr[at] = l
 	go l.receive()
 	return l, nil
@@ -101,7 +101,7 @@ func (l *listener) receive() {
 		if err != nil {
 			continue
 		}
-		p, ok := parse(buf[:n])
+		packet, ok := parse(buf[:n])
 		if !ok {
 			continue
 		}
@@ -109,7 +109,7 @@ func (l *listener) receive() {
 		s := l.sessions[from.Addr().Unmap()]
 		l.group.mu.Unlock()
 		if s != nil && receivedTTL(oob[:m]) >= s.terms.minTTL() {
-			s.deliver(arrival{p, l.at.Port(), uptime.Now() - age(oob[:m], time.Now())})
+			s.deliver(arrival{packet, l.at.Port(), uptime.Now() - age(oob[:m], time.Now())})
 		}
 	}
 }

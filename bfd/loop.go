@@ -45,25 +45,25 @@ func (l *loop) work() {
 }
 
 // onPacket takes a packet in. One that is not of this session changes nothing.
-func (l *loop) onPacket(a arrival, now time.Time) {
-	if !l.accepts(a.packet) {
+func (l *loop) onPacket(arrival arrival, now time.Time) {
+	if !l.accepts(arrival.packet) {
 		return
 	}
 	state, diagnostic, interval := l.state, l.diagnostic, l.interval()
 	l.extended = false
-	e := l.receive(a.packet, now)
-	l.note(a)
+	event := l.receive(arrival.packet, now)
+	l.note(arrival)
 	if state != Up {
-		l.sendTo(a.port)
+		l.sendTo(arrival.port)
 	}
-	if a.poll {
+	if arrival.poll {
 		l.send(true)
 	}
 	told := state == l.state && diagnostic == l.diagnostic || l.unsent
-	if e == CameUp || l.interval() < interval || !told {
+	if event == CameUp || l.interval() < interval || !told {
 		l.nextSend = now // the peer counts on the shorter interval from now on, or has to learn the state
 	}
-	l.publish(l.detector, e)
+	l.publish(l.detector, event)
 }
 
 // note keeps when the peer was heard.

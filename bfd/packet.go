@@ -66,18 +66,20 @@ const (
 
 // parse reads a control packet, and refuses what RFC 5880, section 6.8.6, has every session
 // discard, and what is authenticated. What follows its length is padding (RFC 9764).
-func parse(b []byte) (packet, bool) {
-	if len(b) < packetSize || b[0]>>5 != version || b[1]&(authenticated|multipoint) != 0 {
+func parse(data []byte) (packet, bool) {
+	if len(data) < packetSize || data[0]>>5 != version || data[1]&(authenticated|multipoint) != 0 {
 		return packet{}, false
 	}
-	if length := int(b[3]); length < packetSize || length > len(b) {
+	if length := int(data[3]); length < packetSize || length > len(data) {
 		return packet{}, false
 	}
-	micro := func(at int) time.Duration { return time.Duration(binary.BigEndian.Uint32(b[at:])) * time.Microsecond }
+	micro := func(at int) time.Duration {
+		return time.Duration(binary.BigEndian.Uint32(data[at:])) * time.Microsecond
+	}
 	p := packet{
-		diagnostic: Diagnostic(b[0] & 0x1f), state: State(b[1] >> 6),
-		poll: b[1]&pollBit != 0, final: b[1]&finalBit != 0, demand: b[1]&demandBit != 0, multiplier: b[2],
-		mine: binary.BigEndian.Uint32(b[4:]), yours: binary.BigEndian.Uint32(b[8:]), minTx: micro(12), minRx: micro(16),
+		diagnostic: Diagnostic(data[0] & 0x1f), state: State(data[1] >> 6),
+		poll: data[1]&pollBit != 0, final: data[1]&finalBit != 0, demand: data[1]&demandBit != 0, multiplier: data[2],
+		mine: binary.BigEndian.Uint32(data[4:]), yours: binary.BigEndian.Uint32(data[8:]), minTx: micro(12), minRx: micro(16),
 	}
 	firstWord := p.state == Down || p.state == AdminDown // of a peer that does not know us yet
 	return p, p.multiplier > 0 && p.mine != 0 && !(p.poll && p.final) && (p.yours != 0 || firstWord)
@@ -85,21 +87,21 @@ func parse(b []byte) (packet, bool) {
 
 // encode writes a control packet.
 func (p packet) encode() []byte {
-	b := make([]byte, packetSize)
-	b[0] = version<<5 | byte(p.diagnostic)&0x1f
-	b[1] = byte(p.state) << 6
+	data := make([]byte, packetSize)
+	data[0] = version<<5 | byte(p.diagnostic)&0x1f
+	data[1] = byte(p.state) << 6
 	for _, f := range []struct {
 		set bool
 		bit byte
 	}{{p.poll, pollBit}, {p.final, finalBit}, {p.demand, demandBit}} {
 		if f.set {
-			b[1] |= f.bit
+			data[1] |= f.bit
 		}
 	}
-	b[2], b[3] = p.multiplier, packetSize
-	binary.BigEndian.PutUint32(b[4:], p.mine)
-	binary.BigEndian.PutUint32(b[8:], p.yours)
-	binary.BigEndian.PutUint32(b[12:], uint32(p.minTx/time.Microsecond))
-	binary.BigEndian.PutUint32(b[16:], uint32(p.minRx/time.Microsecond))
-	return b
+	data[2], data[3] = p.multiplier, packetSize
+	binary.BigEndian.PutUint32(data[4:], p.mine)
+	binary.BigEndian.PutUint32(data[8:], p.yours)
+	binary.BigEndian.PutUint32(data[12:], uint32(p.minTx/time.Microsecond))
+	binary.BigEndian.PutUint32(data[16:], uint32(p.minRx/time.Microsecond))
+	return data
 }

@@ -59,26 +59,26 @@ type Status struct {
 // Open opens the sockets of a session, which sends nothing before [Session.Begin]. A session
 // with the same peer must be closed first. Its error is [ErrTerms], or one of the system,
 // such as EADDRINUSE where another program has the port.
-func (ls *Listeners) Open(t Terms, log *slog.Logger) (*Session, error) {
-	if err := t.check(); err != nil {
+func (ls *Listeners) Open(terms Terms, log *slog.Logger) (*Session, error) {
+	if err := terms.check(); err != nil {
 		return nil, err
 	}
-	s := newSession(t, log, func(port uint16) (io.WriteCloser, error) { return dial(t, port) })
-	conn, err := s.dial(t.port())
+	session := newSession(terms, log, func(port uint16) (io.WriteCloser, error) { return dial(terms, port) })
+	conn, err := session.dial(terms.port())
 	if err != nil {
 		return nil, fmt.Errorf("BFD: %w", err)
 	}
-	for _, port := range t.ports() {
-		l, err := ls.register(s, port)
+	for _, port := range terms.ports() {
+		listener, err := ls.register(session, port)
 		if err != nil {
 			conn.Close()
-			s.unregister()
+			session.unregister()
 			return nil, fmt.Errorf("BFD: %w", err)
 		}
-		s.listeners = append(s.listeners, l)
+		session.listeners = append(session.listeners, listener)
 	}
-	go s.run(conn)
-	return s, nil
+	go session.run(conn)
+	return session, nil
 }
 
 func newSession(t Terms, log *slog.Logger, dial func(port uint16) (io.WriteCloser, error)) *Session {
@@ -108,16 +108,16 @@ func (s *Session) BeginAfter(delay time.Duration) {
 	})
 }
 
-// SetDiagnostic has the session say d while it is up, from now on and each time that it comes
+// SetDiagnostic has the session report a diagnostic while it is up, from now on and each time that it comes
 // up. [ConcatenatedPathDown] asks the peer to use others; [NoDiagnostic] takes that back.
-func (s *Session) SetDiagnostic(d Diagnostic) {
+func (s *Session) SetDiagnostic(diagnostic Diagnostic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-s.says: // which nobody has seen yet
 	default:
 	}
-	s.says <- d
+	s.says <- diagnostic
 }
 
 // Heard is when a session heard its peer, on the clock of package uptime; 0: never. The kernel
@@ -146,20 +146,20 @@ func (s *Session) Terms() Terms {
 
 // SetTimers changes the timers of a session, which stays up: the peer is asked by a poll. Its
 // error is [ErrTerms].
-func (s *Session) SetTimers(t Timers) error {
+func (s *Session) SetTimers(timers Timers) error {
 	terms := s.terms
-	terms.Timers = t
+	terms.Timers = timers
 	if err := terms.check(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now = t
+	s.now = timers
 	select {
 	case <-s.timers: // which nobody has seen yet
 	default:
 	}
-	s.timers <- t
+	s.timers <- timers
 	return nil
 }
 
@@ -205,21 +205,21 @@ func (s *Session) run(conn io.WriteCloser) {
 }
 
 // publish makes the state known, and what led to it. It never waits for whoever looks.
-func (s *Session) publish(d *detector, e Event) {
+func (s *Session) publish(detector *detector, event Event) {
 	now := time.Now()
 	s.mu.Lock()
 	before := s.status
-	if e.isLoss() {
+	if event.isLoss() {
 		s.status.Losses++
-		s.status.LastLoss, s.status.LastUp = e, now.Sub(before.Since)
+		s.status.LastLoss, s.status.LastUp = event, now.Sub(before.Since)
 	}
-	if s.status.State != d.state {
-		s.status.State, s.status.Since = d.state, now
+	if s.status.State != detector.state {
+		s.status.State, s.status.Since = detector.state, now
 	}
-	s.status.Diagnostic, s.status.Peer, s.status.Says = d.diagnostic, d.remoteState, d.remoteDiag
+	s.status.Diagnostic, s.status.Peer, s.status.Says = detector.diagnostic, detector.remoteState, detector.remoteDiag
 	same := s.status == before
 	s.mu.Unlock()
-	s.report(d, e)
+	s.report(detector, event)
 	if same {
 		return
 	}

@@ -19,19 +19,19 @@ const (
 )
 
 // dial opens the socket to send from, at a port that RFC 5881, section 4, allows.
-func dial(t Terms, port uint16) (io.WriteCloser, error) {
-	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+func dial(terms Terms, port uint16) (io.WriteCloser, error) {
+	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
-		if err := c.Control(func(fd uintptr) { set = sendOptions(int(fd), t.Remote) }); err != nil {
+		if err := c.Control(func(fd uintptr) { set = sendOptions(int(fd), terms.Remote) }); err != nil {
 			return err
 		}
 		return set
 	}}
-	to := netip.AddrPortFrom(t.Remote, port).String()
+	to := netip.AddrPortFrom(terms.Remote, port).String()
 	var last error
 	for range 20 {
-		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(t.Local, uint16(firstSourcePort+rand.IntN(sourcePorts))))
-		conn, err := d.Dial("udp", to)
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(terms.Local, uint16(firstSourcePort+rand.IntN(sourcePorts))))
+		conn, err := dialer.Dial("udp", to)
 		if err == nil {
 			return conn, nil
 		}
@@ -40,7 +40,7 @@ func dial(t Terms, port uint16) (io.WriteCloser, error) {
 	if op := (*net.OpError)(nil); errors.As(last, &op) {
 		last = op.Err // without the port, which is another one each time
 	}
-	return nil, fmt.Errorf("from %v to %s: %w", t.Local, to, last)
+	return nil, fmt.Errorf("from %v to %s: %w", terms.Local, to, last)
 }
 
 func sendOptions(fd int, peer netip.Addr) error {

@@ -29,14 +29,14 @@ func Words() (out []Word) {
 	if err != nil {
 		panic(err) // it was embedded
 	}
-	for _, e := range entries {
-		page := "reference/" + e.Name()
+	for _, entry := range entries {
+		page := "reference/" + entry.Name()
 		text, err := pages.ReadFile(page)
 		if err != nil {
 			panic(err)
 		}
 		words := wordsOf(page, string(text))
-		if e.Name() == "import.md" { // its other tables have names of other programs
+		if entry.Name() == "import.md" { // its other tables have names of other programs
 			words = slices.DeleteFunc(words, func(w Word) bool { return w.Kind != "code" })
 		}
 		out = append(out, words...)
@@ -83,20 +83,20 @@ func cellsOf(line string) []string {
 }
 
 // row makes a word of each name in the first cell.
-func row(w Word, columns, cells []string) (out []Word) {
-	w.Kind = columns[0]
+func row(word Word, columns, cells []string) (out []Word) {
+	word.Kind = columns[0]
 	for i, cell := range cells[1:] {
 		switch {
 		case cell == "" || i+1 >= len(columns):
 		case says.MatchString(columns[i+1]):
-			w.Text = cell
+			word.Text = cell
 		default:
-			w.Facts = append(w.Facts, Fact{columns[i+1], cell})
+			word.Facts = append(word.Facts, Fact{columns[i+1], cell})
 		}
 	}
 	for _, name := range namesIn(cells[0]) {
-		w.Name = name
-		out = append(out, w)
+		word.Name = name
+		out = append(out, word)
 	}
 	return out
 }

@@ -150,13 +150,13 @@ func (c *Counts) NameDown(all []DownSession) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b DownSession) int { return strings.Compare(a.String(), b.String()) })
 	size := 0
 	c.Down, c.MoreDown = nil, 0
-	for i, d := range sorted {
-		size += len(entrySplit) + len(d.String())
+	for i, session := range sorted {
+		size += len(entrySplit) + len(session.String())
 		if i == maxDown || size > maxDownBytes {
 			c.MoreDown = len(sorted) - i
 			return
 		}
-		c.Down = append(c.Down, d)
+		c.Down = append(c.Down, session)
 	}
 }
 

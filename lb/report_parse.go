@@ -9,45 +9,45 @@ import (
 // ParseReport reads the message of a condition [FabricReady]. It reads whatever stands there: each part that it does not
 // know, or that is there twice, is text in the report. So a report that is printed is read as it was.
 func ParseReport(message string) Report {
-	var r Report
+	var report Report
 	parts := strings.Split(message, partSeparator)
 	if counts := parseCounts(parts[0]); counts.Counted {
-		r.Counts = counts
+		report.Counts = counts
 	} else {
-		r.Head = parts[0]
+		report.Head = parts[0]
 	}
 	for _, part := range parts[1:] {
-		if rest, known := r.take(part); !known {
-			r.Others = append(r.Others, rest)
+		if rest, known := report.take(part); !known {
+			report.Others = append(report.Others, rest)
 		}
 	}
-	return r
+	return report
 }
 
 // countsForm is how a message begins.
 var countsForm = regexp.MustCompile(`^routes (\d+)/(\d+), sessions (\d+)/(\d+)( with all pod CIDRs)?(?s:: (.+))?$`)
 
 // parseCounts reads the first part of a message. What is not as String prints it, is not counted.
-func parseCounts(part string) (c Counts) {
+func parseCounts(part string) (counts Counts) {
 	m := countsForm.FindStringSubmatch(part)
 	if m == nil {
 		return Counts{}
 	}
-	for i, n := range []*int{&c.Routes, &c.RoutesWanted, &c.Sessions, &c.SessionsWanted} {
+	for i, n := range []*int{&counts.Routes, &counts.RoutesWanted, &counts.Sessions, &counts.SessionsWanted} {
 		*n, _ = strconv.Atoi(m[i+1]) // of one that is too large String prints another
 	}
-	c.Counted, c.LacksPodCIDRs = true, m[5] != ""
+	counts.Counted, counts.LacksPodCIDRs = true, m[5] != ""
 	if m[6] != "" {
 		var entries []string
-		entries, c.MoreDown = splitEntries(m[6])
+		entries, counts.MoreDown = splitEntries(m[6])
 		for _, one := range entries {
-			c.Down = append(c.Down, parseDown(one))
+			counts.Down = append(counts.Down, parseDown(one))
 		}
 	}
-	if c.String() != part {
+	if counts.String() != part {
 		return Counts{}
 	}
-	return c
+	return counts
 }
 
 func parseDown(entry string) DownSession {
@@ -91,19 +91,19 @@ func (r *Report) take(part string) (rest string, known bool) {
 // unreadForm is how an agent says that it does not read the accepted inventory: that this is of a newer format, or why else.
 var unreadForm = regexp.MustCompile(`^\S+ \S+ is of format |^the accepted inventory: `)
 
-func takeUnread(r *Report, part string) (string, bool) {
-	if r.Unread.Inventory == "" && unreadForm.MatchString(part) {
-		r.Unread.Inventory = part
+func takeUnread(report *Report, part string) (string, bool) {
+	if report.Unread.Inventory == "" && unreadForm.MatchString(part) {
+		report.Unread.Inventory = part
 		return "", true
 	}
-	if said, marked := strings.CutPrefix(part, claimsMark); marked && r.Unread.Claims == 0 {
+	if said, marked := strings.CutPrefix(part, claimsMark); marked && report.Unread.Claims == 0 {
 		if n, ok := number(said); ok {
-			r.Unread.Claims = n
+			report.Unread.Claims = n
 			return "", true
 		}
 	}
-	if said, marked := strings.CutPrefix(part, claimMark); marked && r.Unread.Claim == "" && said != "" {
-		r.Unread.Claim = said
+	if said, marked := strings.CutPrefix(part, claimMark); marked && report.Unread.Claim == "" && said != "" {
+		report.Unread.Claim = said
 		return "", true
 	}
 	return part, false
@@ -118,10 +118,10 @@ func takePasswords(r *Report, part string) (string, bool) {
 	return "", true
 }
 
-func takeTrial(r *Report, part string) (string, bool) {
+func takeTrial(report *Report, part string) (string, bool) {
 	said, marked := strings.CutPrefix(part, trialMark)
 	id, sessions, named := strings.Cut(said, ": ")
-	if !marked || !named || id == "" || r.Trial.ID != "" {
+	if !marked || !named || id == "" || report.Trial.ID != "" {
 		return part, false
 	}
 	trial := TrialReport{id, map[string]TrialState{}}
@@ -134,20 +134,20 @@ func takeTrial(r *Report, part string) (string, bool) {
 			trial.Sessions[router] = TrialState(state)
 		}
 	}
-	r.Trial = trial
+	report.Trial = trial
 	return "", true
 }
 
 // takeLinks leaves entries that name no reason.
-func takeLinks(r *Report, part string) (rest string, known bool) {
-	if said, ended := strings.CutSuffix(part, moreLinksMark); ended && r.MoreLinks == 0 {
+func takeLinks(report *Report, part string) (rest string, known bool) {
+	if said, ended := strings.CutSuffix(part, moreLinksMark); ended && report.MoreLinks == 0 {
 		if n, ok := number(said); ok {
-			r.MoreLinks = n
+			report.MoreLinks = n
 			return "", true
 		}
 	}
 	said, marked := strings.CutPrefix(part, linkMark)
-	if !marked || r.Links != nil {
+	if !marked || report.Links != nil {
 		return part, false
 	}
 	var left []string
@@ -157,7 +157,7 @@ func takeLinks(r *Report, part string) (rest string, known bool) {
 			left = append(left, one)
 			continue
 		}
-		r.Links = append(r.Links, LinkProblem{On: words[0], Reason: Reason(words[1]), Detail: words[2]})
+		report.Links = append(report.Links, LinkProblem{On: words[0], Reason: Reason(words[1]), Detail: words[2]})
 	}
 	if len(left) > 0 {
 		return linkMark + strings.Join(left, entrySplit), false
@@ -165,16 +165,16 @@ func takeLinks(r *Report, part string) (rest string, known bool) {
 	return "", true
 }
 
-func takeRules(r *Report, part string) (string, bool) {
+func takeRules(report *Report, part string) (string, bool) {
 	var lost RulesLost
 	said, _ := strings.CutPrefix(part, string(ProxyRulesLost)+": kube-proxy's rules are gone for ")
 	gone, of, _ := strings.Cut(strings.TrimSuffix(said, " VIPs"), " of ")
 	lost.Gone, _ = strconv.Atoi(gone)
 	lost.Of, _ = strconv.Atoi(of)
-	if lost.Gone <= 0 || lost.String() != part || r.RulesLost.Gone > 0 {
+	if lost.Gone <= 0 || lost.String() != part || report.RulesLost.Gone > 0 {
 		return part, false
 	}
-	r.RulesLost = lost
+	report.RulesLost = lost
 	return "", true
 }
 
@@ -187,15 +187,15 @@ func takeWaiting(r *Report, part string) (string, bool) {
 	return "", true
 }
 
-func takeSettings(r *Report, part string) (string, bool) {
+func takeSettings(report *Report, part string) (string, bool) {
 	said, marked := strings.CutPrefix(part, settingsMark)
-	if !marked || r.Settings != nil || r.MoreSettings > 0 {
+	if !marked || report.Settings != nil || report.MoreSettings > 0 {
 		return part, false
 	}
 	var entries []string
-	entries, r.MoreSettings = splitEntries(said)
+	entries, report.MoreSettings = splitEntries(said)
 	for _, one := range entries {
-		r.Settings = append(r.Settings, parseSetting(one))
+		report.Settings = append(report.Settings, parseSetting(one))
 	}
 	return "", true
 }

@@ -25,14 +25,14 @@ const (
 // something to return and the program has come to rest, or after ten seconds without
 // a rest.
 func Trim(ctx context.Context) {
-	t := time.NewTicker(every)
-	defer t.Stop()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
 	var w watcher
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-ticker.C:
 			if w.due(look()) {
 				debug.FreeOSMemory()
 			}
@@ -47,14 +47,14 @@ type watcher struct {
 }
 
 // due reports whether it is time to return what is idle.
-func (w *watcher) due(h heap) bool {
-	resting := h.allocated-w.allocated < calm
-	w.allocated = h.allocated
+func (w *watcher) due(heap heap) bool {
+	resting := heap.allocated-w.allocated < calm
+	w.allocated = heap.allocated
 	if w.busy++; !resting && w.busy < patience {
 		return false
 	}
 	w.busy = 0
-	return h.idle > spare
+	return heap.idle > spare
 }
 
 type heap struct {
@@ -63,13 +63,13 @@ type heap struct {
 }
 
 func look() heap {
-	s := []metrics.Sample{
+	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/gc/heap/live:bytes"}, // by the last collection
 		{Name: "/gc/heap/allocs:bytes"},
 	}
-	metrics.Read(s)
-	held, live := s[0].Value.Uint64()+s[1].Value.Uint64(), s[2].Value.Uint64()
-	return heap{allocated: s[3].Value.Uint64(), idle: held - min(held, live)}
+	metrics.Read(samples)
+	held, live := samples[0].Value.Uint64()+samples[1].Value.Uint64(), samples[2].Value.Uint64()
+	return heap{allocated: samples[3].Value.Uint64(), idle: held - min(held, live)}
 }

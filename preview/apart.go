@@ -19,16 +19,16 @@ type PodsApart struct {
 // PodsApart returns the ways that pods lack, by family and reason, sorted.
 func (p *Preview) PodsApart() (out []PodsApart) {
 	for _, path := range p.PodPaths() {
-		for _, w := range path.Ways {
-			if w.Kind != NoWay || len(w.In) > 0 {
+		for _, way := range path.Ways {
+			if way.Kind != NoWay || len(way.In) > 0 {
 				continue
 			}
-			i := slices.IndexFunc(out, func(a PodsApart) bool { return a.Family == w.Family && a.Reason == w.Reason })
+			i := slices.IndexFunc(out, func(a PodsApart) bool { return a.Family == way.Family && a.Reason == way.Reason })
 			if i < 0 {
-				i, out = len(out), append(out, PodsApart{Family: w.Family, Reason: w.Reason})
+				i, out = len(out), append(out, PodsApart{Family: way.Family, Reason: way.Reason})
 			}
 			out[i].Racks = append(out[i].Racks, [2]string{path.From, path.To})
-			out[i].Pairs += w.Pairs
+			out[i].Pairs += way.Pairs
 		}
 	}
 	slices.SortFunc(out, func(a, b PodsApart) int {

@@ -113,18 +113,18 @@ func united(a, b map[string]bool) map[string]bool {
 
 // FailureOfRack is that of all machines of a rack, and of its own routers.
 func FailureOfRack(inv *inventory.Inventory, rack string) Failures {
-	f := Failures{map[string]bool{}, map[string]bool{}}
+	failures := Failures{map[string]bool{}, map[string]bool{}}
 	for m := range inv.Machines() {
 		if m.Rack == rack {
-			f.Machines[m.Name] = true
+			failures.Machines[m.Name] = true
 		}
 	}
 	for _, r := range inv.Routers {
 		if r.Rack == rack {
-			f.Routers[r.Name] = true
+			failures.Routers[r.Name] = true
 		}
 	}
-	return f
+	return failures
 }
 
 // without is the cluster's Services without the endpoints on some Nodes.

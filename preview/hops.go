@@ -91,17 +91,17 @@ func hopsAmong(all []Announcement) (hops Hops) {
 func (o Outcome) Hops() (all []HopChange) {
 	type lists struct{ was, is *Announcement } // that many VIPs share
 	told, at := map[lists][]int{}, map[string]int{}
-	for _, c := range o.VIPs {
-		if c.Why != "" || len(c.Is.By) == 0 {
+	for _, change := range o.VIPs {
+		if change.Why != "" || len(change.Is.By) == 0 {
 			continue
 		}
-		key := lists{is: &c.Is.By[0]}
-		if len(c.Was.By) > 0 {
-			key.was = &c.Was.By[0]
+		key := lists{is: &change.Is.By[0]}
+		if len(change.Was.By) > 0 {
+			key.was = &change.Was.By[0]
 		}
 		places, known := told[key]
 		if !known {
-			for _, h := range o.hopChanges(c) {
+			for _, h := range o.hopChanges(change) {
 				text := h.Router + fmt.Sprint(h.Was, "->", h.Is)
 				i, known := at[text]
 				if !known {
@@ -113,7 +113,7 @@ func (o Outcome) Hops() (all []HopChange) {
 			told[key] = places
 		}
 		for _, i := range places {
-			all[i].VIPs = append(all[i].VIPs, c.Is.Addr)
+			all[i].VIPs = append(all[i].VIPs, change.Is.Addr)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b HopChange) int { return cmp.Compare(a.Router, b.Router) })

@@ -38,36 +38,36 @@ func linksOf(inv *inventory.Inventory) map[netip.Prefix]inventory.Link {
 }
 
 // linkOf is the link that a VIP is on, and its pool; false: it is announced over BGP, if at all.
-func (p *Preview) linkOf(a netip.Addr) (l inventory.Link, pool *inventory.Pool, is bool) {
-	i := p.poolOf(a)
+func (p *Preview) linkOf(addr netip.Addr) (link inventory.Link, pool *inventory.Pool, is bool) {
+	i := p.poolOf(addr)
 	if i < 0 {
-		return l, nil, false
+		return link, nil, false
 	}
 	pool = &p.inv.Pools[i]
-	at := slices.IndexFunc(pool.Links, func(s netip.Prefix) bool { return s.Contains(a) })
+	at := slices.IndexFunc(pool.Links, func(s netip.Prefix) bool { return s.Contains(addr) })
 	if at < 0 {
-		return l, nil, false
+		return link, nil, false
 	}
 	return p.links[pool.Links[at]], pool, true
 }
 
 // addOnLink adds one VIP on a link of a Service.
-func (p *Preview) addOnLink(all map[netip.Addr]*onLink, l inventory.Link, pool *inventory.Pool, s *Service, a netip.Addr) {
-	vip := all[a]
+func (p *Preview) addOnLink(all map[netip.Addr]*onLink, link inventory.Link, pool *inventory.Pool, service *Service, addr netip.Addr) {
+	vip := all[addr]
 	if vip == nil {
-		vip = &onLink{link: l, pool: pool, home: advertise.Home{VIP: a, Held: p.homes[a]}}
-		all[a] = vip
+		vip = &onLink{link: link, pool: pool, home: advertise.Home{VIP: addr, Held: p.homes[addr]}}
+		all[addr] = vip
 	}
-	spread := s.Endpoints[lb.FamilyOf(a)]
-	vip.services = append(vip.services, s.Key)
+	spread := service.Endpoints[lb.FamilyOf(addr)]
+	vip.services = append(vip.services, service.Key)
 	vip.offers = append(vip.offers, advertise.Offer{
-		Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(s.Labels, p.selects),
-		Link: advertise.OnLink{Home: s.Home, At: strings.Join(p.namesWith(spread), ",")},
+		Service: service.Key, VIP: addr, LocalTraffic: service.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(service.Labels, p.selects),
+		Link: advertise.OnLink{Home: service.Home, At: strings.Join(p.namesWith(spread), ",")},
 	})
-	vip.labels = append(vip.labels, s.Labels)
-	vip.home.May = advertise.MayOf(pool, l, vip.labels)
+	vip.labels = append(vip.labels, service.Labels)
+	vip.home.May = advertise.MayOf(pool, link, vip.labels)
 	if vip.home.Pin == "" {
-		vip.home.Pin = s.Home
+		vip.home.Pin = service.Home
 	}
 }
 
@@ -90,16 +90,16 @@ func (p *Preview) announceOnLinks(all map[netip.Addr]*onLink) (out []VIP) {
 		p.chosen = p.homesOf(all)
 	}
 	segments := map[netip.Prefix]advertise.Segment{}
-	for a, vip := range all {
+	for addr, vip := range all {
 		seg, known := segments[vip.link.Subnet]
 		if !known {
 			seg = p.segment(vip.link)
 			segments[vip.link.Subnet] = seg
 		}
 		for i := range vip.offers {
-			vip.offers[i].Link.Homes = strings.Join(p.chosen[a], ",")
+			vip.offers[i].Link.Homes = strings.Join(p.chosen[addr], ",")
 		}
-		out = append(out, p.owned(vip, seg, a))
+		out = append(out, p.owned(vip, seg, addr))
 	}
 	return out
 }
@@ -130,29 +130,29 @@ func (p *Preview) homesOf(all map[netip.Addr]*onLink) map[netip.Addr][]string {
 func (p *Preview) segment(l inventory.Link) advertise.Segment {
 	seg := advertise.Segment{Witness: advertise.WitnessAnswers}
 	for _, m := range l.Machines {
-		n := advertise.Neighbor{Name: m.Name, Active: m.State == inventory.StateActive, Standing: advertise.Down}
+		neighbor := advertise.Neighbor{Name: m.Name, Active: m.State == inventory.StateActive, Standing: advertise.Down}
 		at, here := slices.BinarySearchFunc(p.machines, m.Name, func(m machine, name string) int { return strings.Compare(m.name, name) })
 		switch {
 		case !here || p.machines[at].noAgent:
 		case p.machines[at].excluded:
-			n.Standing = advertise.Leaving
+			neighbor.Standing = advertise.Leaving
 		default:
-			n.Standing = advertise.Up
+			neighbor.Standing = advertise.Up
 		}
-		seg.Machines = append(seg.Machines, n)
+		seg.Machines = append(seg.Machines, neighbor)
 	}
 	return seg
 }
 
 // owned is a VIP with the machine that answers for it, or the reasons why none does.
-func (p *Preview) owned(vip *onLink, seg advertise.Segment, a netip.Addr) VIP {
-	out := VIP{Addr: a, Services: vip.services, Reasons: map[lb.Reason]int{}}
+func (p *Preview) owned(vip *onLink, seg advertise.Segment, addr netip.Addr) VIP {
+	out := VIP{Addr: addr, Services: vip.services, Reasons: map[lb.Reason]int{}}
 	v, refusal := advertise.VIPOn(vip.link, vip.pool, vip.offers)
 	if refusal != "" {
 		out.Reasons[refusal] = max(1, len(seg.Machines))
 		return out
 	}
-	owner, none := seg.Owner(v, p.owners[a])
+	owner, none := seg.Owner(v, p.owners[addr])
 	if owner == "" {
 		out.Reasons = notOwning(seg.Machines, v, none)
 		return out
@@ -165,18 +165,18 @@ func (p *Preview) owned(vip *onLink, seg advertise.Segment, a netip.Addr) VIP {
 }
 
 // notOwning says of each machine that is there why it does not answer: none, where nothing keeps it from it.
-func notOwning(machines []advertise.Neighbor, v advertise.LinkVIP, none lb.Reason) map[lb.Reason]int {
+func notOwning(machines []advertise.Neighbor, vip advertise.LinkVIP, none lb.Reason) map[lb.Reason]int {
 	out := map[lb.Reason]int{}
-	for _, m := range machines {
+	for _, neighbor := range machines {
 		reason := none
 		switch {
-		case m.Standing == advertise.Down && m.Active:
+		case neighbor.Standing == advertise.Down && neighbor.Active:
 			continue
-		case !m.Active:
+		case !neighbor.Active:
 			reason = lb.MachineNotActive
-		case v.May != nil && !slices.Contains(v.May, m.Name):
+		case vip.May != nil && !slices.Contains(vip.May, neighbor.Name):
 			reason = lb.PoolLimitedToRacks
-		case m.Standing == advertise.Leaving:
+		case neighbor.Standing == advertise.Leaving:
 			reason = lb.NodeExcluded
 		}
 		out[reason]++

@@ -16,33 +16,33 @@ import (
 // between BGP and a link without asking; Nodes that lose their machine; pods that do not reach each other any
 // more; addresses of the cluster that a pool gets. Of what is lost already nothing is lost: an edit that mends is
 // never refused.
-func Losses(before, after *inventory.Inventory, c Cluster) edit.Losses {
-	l := edit.Losses{InUse: c.VIPsInUse(), Unreachable: Unreachable(before, after, c), Nodes: lostNodes(before, after, c), Taken: takenBy(before, after, c)}
-	was := of(before, c.served(), Failures{}, before.MachineOf, c.withoutNode(before))
+func Losses(before, after *inventory.Inventory, cluster Cluster) edit.Losses {
+	losses := edit.Losses{InUse: cluster.VIPsInUse(), Unreachable: Unreachable(before, after, cluster), Nodes: lostNodes(before, after, cluster), Taken: takenBy(before, after, cluster)}
+	was := of(before, cluster.served(), Failures{}, before.MachineOf, cluster.withoutNode(before))
 	for _, vip := range was.VIPs {
 		if from, to, switches := edit.SwitchOf(vip.Addr, after, before); switches && len(vip.By) > 0 {
-			l.Switched = append(l.Switched, edit.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
+			losses.Switched = append(losses.Switched, edit.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
 		}
 	}
-	is := of(after, c, Failures{}, after.Identify, nil)
-	l.Pods = cutPods(*was, *is, c, inventory.StateActive)
-	if rests := func(m machine) bool { return m.inv.State == inventory.StateMaintenance }; len(l.Pods) == 0 && slices.ContainsFunc(is.machines, rests) {
-		l.Resting = cutPods(*was, *is, c, inventory.StateActive, inventory.StateMaintenance)
+	is := of(after, cluster, Failures{}, after.Identify, nil)
+	losses.Pods = cutPods(*was, *is, cluster, inventory.StateActive)
+	if rests := func(m machine) bool { return m.inv.State == inventory.StateMaintenance }; len(losses.Pods) == 0 && slices.ContainsFunc(is.machines, rests) {
+		losses.Resting = cutPods(*was, *is, cluster, inventory.StateActive, inventory.StateMaintenance)
 	}
-	return l
+	return losses
 }
 
 // lostNodes are the Nodes that are a machine and would be none, or any of several. A machine that goes, or that another
 // one takes the place of, is told of as removed.
 func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []edit.LostNode) {
 	removed := edit.LossesOf(after, before).Removed
-	for name, n := range c.Nodes {
-		n.Identity.Name = name
-		old, err := before.MachineOf(n.Identity)
+	for name, node := range c.Nodes {
+		node.Identity.Name = name
+		old, err := before.MachineOf(node.Identity)
 		if err != nil || slices.Contains(removed, old.Name) {
 			continue
 		}
-		if _, err = after.MachineOf(n.Identity); err != nil {
+		if _, err = after.MachineOf(node.Identity); err != nil {
 			lost = append(lost, edit.LostNode{Node: name, Machine: old.Name, Why: err.Error()})
 		}
 	}
@@ -117,20 +117,20 @@ func whyNot(ways []Way) string {
 
 // takenBy are the addresses of the cluster that a pool has under the next inventory, and none had, but for those that nobody
 // loses by that. What is in a block that is told of is not told again.
-func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.TakenAddress) {
-	if len(c.Taken) == 0 {
+func takenBy(before, after *inventory.Inventory, cluster Cluster) (taken []inventory.TakenAddress) {
+	if len(cluster.Taken) == 0 {
 		return nil
 	}
 	pools := edit.Diff(before, after).Pools
-	for _, p := range pools {
-		for _, t := range c.Taken {
+	for _, change := range pools {
+		for _, t := range cluster.Taken {
 			if t.Proxied {
 				continue
 			}
 			had := slices.ContainsFunc(pools, func(o edit.PoolChange) bool { return overlap(o.Lost, t.Prefix) })
-			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool { return o.Pool == p.Name && inventory.Covers(o.Of, t.Prefix) })
-			if !had && !told && overlap(p.Gained, t.Prefix) {
-				taken = append(taken, inventory.TakenAddress{Pool: p.Name, Of: t.Prefix, Who: t.Who})
+			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool { return o.Pool == change.Name && inventory.Covers(o.Of, t.Prefix) })
+			if !had && !told && overlap(change.Gained, t.Prefix) {
+				taken = append(taken, inventory.TakenAddress{Pool: change.Name, Of: t.Prefix, Who: t.Who})
 			}
 		}
 	}

@@ -18,20 +18,20 @@ import (
 // It asks what is announced at this moment: a Service without endpoints has no announcement that
 // could be lost, and a machine that is silent does not count. What an edit that is to last
 // takes away is [Unreachable].
-func Simulate(before, after *inventory.Inventory, c Cluster, failed Failures) (was, is *Preview) {
+func Simulate(before, after *inventory.Inventory, cluster Cluster, failed Failures) (was, is *Preview) {
 	var others, othersAfter []inventory.Machine
-	if c.Nodes == nil {
+	if cluster.Nodes == nil {
 		others, othersAfter = slices.Collect(before.Machines()), slices.Collect(after.Machines())
 	} else {
-		c = c.heard()
+		cluster = cluster.heard()
 	}
 	identify := after.Identify
 	if document.Equal(before, after) {
 		identify = after.MachineOf // agents that run go on
 	}
-	was = of(before, c, Failures{}, before.MachineOf, others)
-	c.Owners = was.ownersNow()
-	return was, of(after, c, failed, identify, othersAfter)
+	was = of(before, cluster, Failures{}, before.MachineOf, others)
+	cluster.Owners = was.ownersNow()
+	return was, of(after, cluster, failed, identify, othersAfter)
 }
 
 // SilentNodes are the names of those that no word is heard of, sorted.
@@ -49,25 +49,25 @@ func (c Cluster) SilentNodes() (names []string) {
 // the first and the last address and can be served by every machine. Its namespace is "pool".
 func SampleServices(inv *inventory.Inventory) (all []Service) {
 	for _, pool := range inv.Pools {
-		s := Service{Key: lb.ServiceKey{Namespace: "pool", Name: pool.Name}, Endpoints: map[lb.Family]advertise.Spread{}}
+		service := Service{Key: lb.ServiceKey{Namespace: "pool", Name: pool.Name}, Endpoints: map[lb.Family]advertise.Spread{}}
 		ends := map[lb.Family][2]netip.Addr{}
-		for _, r := range pool.Ranges {
-			f := lb.FamilyOf(r.First)
+		for _, ipRange := range pool.Ranges {
+			f := lb.FamilyOf(ipRange.First)
 			first, known := ends[f]
 			if !known {
-				first[0] = r.First
+				first[0] = ipRange.First
 			}
-			ends[f] = [2]netip.Addr{first[0], r.Last}
+			ends[f] = [2]netip.Addr{first[0], ipRange.Last}
 		}
 		for f, e := range ends {
-			s.VIPs = append(s.VIPs, e[0])
+			service.VIPs = append(service.VIPs, e[0])
 			if e[1] != e[0] {
-				s.VIPs = append(s.VIPs, e[1])
+				service.VIPs = append(service.VIPs, e[1])
 			}
-			s.Endpoints[f] = advertise.Spread{Ready: map[string]int{"": 1}}
+			service.Endpoints[f] = advertise.Spread{Ready: map[string]int{"": 1}}
 		}
-		slices.SortFunc(s.VIPs, netip.Addr.Compare)
-		all = append(all, s)
+		slices.SortFunc(service.VIPs, netip.Addr.Compare)
+		all = append(all, service)
 	}
 	return all
 }
@@ -130,21 +130,21 @@ func (o Outcome) Loses() bool {
 func (o Outcome) Empty() bool { return len(o.VIPs)+len(o.Pods)+len(o.Racks) == 0 }
 
 // Compare returns what differs from one preview to another of the same cluster.
-func Compare(was, is *Preview) (o Outcome) {
+func Compare(was, is *Preview) (outcome Outcome) {
 	for i, vip := range is.VIPs { // of the same Services, so the same addresses
 		before := was.VIPs[i]
-		c := VIPChange{Was: before, Is: vip}
-		if machine, router := c.LeftWithOne(); !c.Shifts() && machine+router == "" {
+		change := VIPChange{Was: before, Is: vip}
+		if machine, router := change.LeftWithOne(); !change.Shifts() && machine+router == "" {
 			continue
 		}
-		if c.Shifts() && len(vip.By) == 0 {
-			c.Why = is.lossOf(before, vip)
+		if change.Shifts() && len(vip.By) == 0 {
+			change.Why = is.lossOf(before, vip)
 		}
-		o.VIPs = append(o.VIPs, c)
+		outcome.VIPs = append(outcome.VIPs, change)
 	}
-	o.failed = is.failed
-	o.comparePods(was, is)
-	return o
+	outcome.failed = is.failed
+	outcome.comparePods(was, is)
+	return outcome
 }
 
 // lossOf says why nobody announces a VIP any more.

@@ -152,34 +152,34 @@ type podTable struct {
 }
 
 // podTable plans the routes of a group's first machine as its agent does.
-func (p *Preview) podTable(g podGroup, groups []podGroup, declared map[string][]netip.Prefix) podTable {
-	racks, all := routing.Neighbourhood(p.inv, p.inv.PodNetwork.Mode, g.rack)
-	v := routing.ViewOf(p.inv, g.first.machine, g.first.node, p.inv.PodNetwork.Mode, p.deadAddresses())
-	v.Declared = declared
+func (p *Preview) podTable(group podGroup, groups []podGroup, declared map[string][]netip.Prefix) podTable {
+	racks, all := routing.Neighbourhood(p.inv, p.inv.PodNetwork.Mode, group.rack)
+	view := routing.ViewOf(p.inv, group.first.machine, group.first.node, p.inv.PodNetwork.Mode, p.deadAddresses())
+	view.Declared = declared
 	for _, o := range groups {
 		if all || slices.Contains(racks, o.rack) {
-			v.Nodes = append(v.Nodes, &o.first.node)
+			view.Nodes = append(view.Nodes, &o.first.node)
 			if o.other != nil {
-				v.Nodes = append(v.Nodes, &o.other.node)
+				view.Nodes = append(view.Nodes, &o.other.node)
 			}
 		}
 	}
-	slices.SortFunc(v.Nodes, func(a, b *routing.Node) int { return cmp.Compare(a.Name, b.Name) })
-	planned := routing.Plan(v)
-	t := podTable{failed: p.failed, from: g.first, exact: map[netip.Prefix]routing.Route{}, refused: map[[2]string]routing.Reason{}}
+	slices.SortFunc(view.Nodes, func(a, b *routing.Node) int { return cmp.Compare(a.Name, b.Name) })
+	planned := routing.Plan(view)
+	table := podTable{failed: p.failed, from: group.first, exact: map[netip.Prefix]routing.Route{}, refused: map[[2]string]routing.Reason{}}
 	for _, r := range planned.Routes {
-		if r.Kind == routing.Unicast && slices.ContainsFunc(v.Cluster, func(c netip.Prefix) bool { return c.Masked() == r.Dst }) {
-			t.wide = append(t.wide, r)
+		if r.Kind == routing.Unicast && slices.ContainsFunc(view.Cluster, func(c netip.Prefix) bool { return c.Masked() == r.Dst }) {
+			table.wide = append(table.wide, r)
 		}
-		t.exact[r.Dst] = r
+		table.exact[r.Dst] = r
 	}
 	for _, r := range planned.Refusals {
-		t.refused[[2]string{r.Node, r.CIDR.String()}] = r.Reason
-		if r.Node == v.Self.Name && r.Reason == routing.PodCIDRInUse { // it is not announced then
-			g.first.announced[r.CIDR.Masked()] = announced{refused: string(r.Reason)}
+		table.refused[[2]string{r.Node, r.CIDR.String()}] = r.Reason
+		if r.Node == view.Self.Name && r.Reason == routing.PodCIDRInUse { // it is not announced then
+			group.first.announced[r.CIDR.Masked()] = announced{refused: string(r.Reason)}
 		}
 	}
-	return t
+	return table
 }
 
 // deadAddresses are those of routers that are assumed to be dead.
@@ -205,13 +205,13 @@ func (t podTable) addWays(ways map[string]*Way, from, to podGroup) {
 	}
 	seen := map[lb.Family]bool{}
 	for _, cidr := range target.node.PodCIDRs {
-		f := lb.FamilyOf(cidr.Addr())
-		if seen[f] || !from.has(f) {
+		family := lb.FamilyOf(cidr.Addr())
+		if seen[family] || !from.has(family) {
 			continue // a Node has one of each family, and pods without an address of it send nothing there
 		}
-		seen[f] = true
+		seen[family] = true
 		w := t.way(target, cidr)
-		w.Family = f
+		w.Family = family
 		key := w.String()
 		if ways[key] == nil {
 			ways[key] = &w
@@ -266,21 +266,21 @@ func (t podTable) refusal(to *podMachine, cidr netip.Prefix) routing.Reason {
 // fabric is the way through routers: those that the machine sends to, and those that know of
 // the other's pods.
 func (t podTable) fabric(r routing.Route, other announced) Way {
-	w := Way{Kind: Fabric, In: other.routers}
+	way := Way{Kind: Fabric, In: other.routers}
 	for _, hop := range r.Via.All() {
 		if name, known := t.from.gateways[hop]; known && !t.failed.Routers[name] {
-			w.Out = append(w.Out, name)
+			way.Out = append(way.Out, name)
 		}
 	}
-	slices.Sort(w.Out)
-	w.Out = slices.Compact(w.Out)
+	slices.Sort(way.Out)
+	way.Out = slices.Compact(way.Out)
 	switch {
-	case len(w.Out) == 0:
+	case len(way.Out) == 0:
 		return unreachable(string(RouterFailed))
-	case len(w.In) == 0:
+	case len(way.In) == 0:
 		return unreachable(other.refused)
 	}
-	return w
+	return way
 }
 
 // podGroups puts machines together that all ways treat alike.
@@ -294,20 +294,20 @@ func (p *Preview) podGroups() (groups []podGroup) {
 	slices.SortFunc(subnets, netip.Prefix.Compare)
 	subnets = slices.Compact(subnets)
 	at := map[string]int{}
-	for _, m := range machines {
-		key := m.kind(p.inv, subnets)
-		if crowded[m.node.Name] != "" {
-			key = m.node.Name
+	for _, machine := range machines {
+		key := machine.kind(p.inv, subnets)
+		if crowded[machine.node.Name] != "" {
+			key = machine.node.Name
 		}
 		i, known := at[key]
 		if !known {
 			at[key] = len(groups)
-			groups = append(groups, podGroup{rack: m.machine.Rack, first: m, count: 1})
+			groups = append(groups, podGroup{rack: machine.machine.Rack, first: machine, count: 1})
 			continue
 		}
 		g := &groups[i]
 		if g.other == nil {
-			g.other = m
+			g.other = machine
 		}
 		g.count++
 	}
@@ -317,22 +317,22 @@ func (p *Preview) podGroups() (groups []podGroup) {
 // kind is all of a machine that ways depend on. Which routers it has follows from its rack and the
 // families of its addresses.
 func (m *podMachine) kind(inv *inventory.Inventory, subnets []netip.Prefix) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, "rack", m.machine.Rack)
+	var text strings.Builder
+	fmt.Fprintln(&text, "rack", m.machine.Rack)
 	for _, a := range m.node.Addresses {
-		fmt.Fprintln(&b, a.Is4())
+		fmt.Fprintln(&text, a.Is4())
 		for i, s := range subnets {
 			if s.Contains(a) {
-				fmt.Fprintln(&b, i)
+				fmt.Fprintln(&text, i)
 			}
 		}
 	}
 	for _, c := range m.node.PodCIDRs {
 		inside := slices.ContainsFunc(inv.PodNetwork.CIDRs, func(n netip.Prefix) bool { return inventory.Covers(n, c) })
 		byHand := slices.ContainsFunc(m.machine.PodCIDRs, func(n netip.Prefix) bool { return inventory.Covers(n, c) })
-		fmt.Fprintln(&b, c.Addr().Is4(), inside, inside || byHand, m.announced[c.Masked()])
+		fmt.Fprintln(&text, c.Addr().Is4(), inside, inside || byHand, m.announced[c.Masked()])
 	}
-	return b.String()
+	return text.String()
 }
 
 // crowded are the Nodes of whose pod CIDRs one overlaps with another's: of those the planner
@@ -353,26 +353,26 @@ func (m machine) hasPods() bool {
 
 // podMachines are the machines whose pods there are, in the order of their names.
 func (p *Preview) podMachines() (out []*podMachine) {
-	for _, m := range p.machines {
-		if !m.hasPods() {
+	for _, machine := range p.machines {
+		if !machine.hasPods() {
 			continue
 		}
 		pm := &podMachine{
-			machine:   m.inv,
-			node:      routing.Node{Name: m.node, ProviderID: m.inv.ProviderID(), Rack: m.inv.Rack, Created: m.created, Addresses: m.inv.Addresses, PodCIDRs: m.pods},
+			machine:   machine.inv,
+			node:      routing.Node{Name: machine.node, ProviderID: machine.inv.ProviderID(), Rack: machine.inv.Rack, Created: machine.created, Addresses: machine.inv.Addresses, PodCIDRs: machine.pods},
 			gateways:  map[netip.Addr]string{},
 			announced: map[netip.Prefix]announced{},
 		}
 		alive := false
-		for _, s := range p.inv.Sessions(m.inv) {
+		for _, s := range p.inv.Sessions(machine.inv) {
 			if s.Multihop == 0 {
 				pm.gateways[s.RouterAddr] = s.Router
 				alive = alive || !p.failed.Routers[s.Router]
 			}
 		}
 		pm.cut = len(pm.gateways) > 0 && !alive
-		for _, c := range m.pods {
-			pm.announced[c.Masked()] = p.announcedOf(m.reach, c)
+		for _, c := range machine.pods {
+			pm.announced[c.Masked()] = p.announcedOf(machine.reach, c)
 		}
 		out = append(out, pm)
 	}

@@ -91,21 +91,21 @@ func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
 }
 
 // of plans for the machines that Nodes are identified as, and for others.
-func of(inv *inventory.Inventory, c Cluster, failed Failures, identify func(inventory.NodeIdentity) (inventory.Machine, error), others []inventory.Machine) *Preview {
-	p := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels(), links: linksOf(inv), homes: c.Homes, owners: c.Owners}
-	for name, n := range c.Nodes {
+func of(inv *inventory.Inventory, cluster Cluster, failed Failures, identify func(inventory.NodeIdentity) (inventory.Machine, error), others []inventory.Machine) *Preview {
+	preview := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels(), links: linksOf(inv), homes: cluster.Homes, owners: cluster.Owners}
+	for name, n := range cluster.Nodes {
 		n.Identity.Name = name
 		if m, err := identify(n.Identity); err == nil {
-			p.addMachine(m, name, n)
+			preview.addMachine(m, name, n)
 		}
 	}
 	for _, m := range others {
-		p.addMachine(m, m.Name, Node{})
+		preview.addMachine(m, m.Name, Node{})
 	}
-	slices.SortFunc(p.machines, func(a, b machine) int { return cmp.Compare(a.name, b.name) })
-	p.services = c.Services
-	p.announce()
-	return p
+	slices.SortFunc(preview.machines, func(a, b machine) int { return cmp.Compare(a.name, b.name) })
+	preview.services = cluster.Services
+	preview.announce()
+	return preview
 }
 
 // announce plans all VIPs.
@@ -169,14 +169,14 @@ func (p *Preview) poolOf(a netip.Addr) int {
 }
 
 // add plans one VIP of a Service.
-func (p *Preview) add(all map[netip.Addr]*VIP, s *Service, a netip.Addr) {
-	said := p.answer(s, a)
+func (p *Preview) add(all map[netip.Addr]*VIP, service *Service, a netip.Addr) {
+	said := p.answer(service, a)
 	vip := all[a]
 	if vip == nil {
-		all[a] = &VIP{Addr: a, Services: []lb.ServiceKey{s.Key}, By: said.by, Reasons: said.reasons}
+		all[a] = &VIP{Addr: a, Services: []lb.ServiceKey{service.Key}, By: said.by, Reasons: said.reasons}
 		return
 	}
-	vip.Services = append(vip.Services, s.Key)
+	vip.Services = append(vip.Services, service.Key)
 	if len(said.by) > 0 && len(vip.By) > 0 {
 		vip.By = merged(vip.By, said.by)
 	} else {
@@ -195,30 +195,30 @@ func merged(a, b []Announcement) []Announcement {
 }
 
 // compare puts of one machine and router that first which a router is told.
-func (a Announcement) compare(b Announcement) int {
+func (a Announcement) compare(announcement Announcement) int {
 	worse := func(a Announcement) int {
 		if a.Worse {
 			return 1
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router), cmp.Compare(worse(a), worse(b)), cmp.Compare(b.Weight, a.Weight))
+	return cmp.Or(cmp.Compare(a.Machine, announcement.Machine), cmp.Compare(a.Router, announcement.Router), cmp.Compare(worse(a), worse(announcement)), cmp.Compare(announcement.Weight, a.Weight))
 }
 
 // answer is what all machines say to a VIP of a Service.
-func (p *Preview) answer(s *Service, a netip.Addr) answer {
+func (p *Preview) answer(service *Service, addr netip.Addr) answer {
 	if len(p.machines) == 0 {
 		return answer{}
 	}
-	spread := s.Endpoints[lb.FamilyOf(a)]
-	offer := advertise.Offer{Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(s.Labels, p.selects)}
-	kind := class{p.poolOf(a), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0, offer.Endpoints.NotFollowed, offer.Labels}
+	spread := service.Endpoints[lb.FamilyOf(addr)]
+	offer := advertise.Offer{Service: service.Key, VIP: addr, LocalTraffic: service.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(service.Labels, p.selects)}
+	kind := class{p.poolOf(addr), lb.FamilyOf(addr), service.LocalTraffic, offer.Endpoints.Any > 0, offer.Endpoints.NotFollowed, offer.Labels}
 	said, known := p.classes[kind]
 	if !known {
 		said = p.ask(kind.pool, p.machines, func(string) advertise.Offer { return offer })
 		p.classes[kind] = said
 	}
-	if !s.LocalTraffic {
+	if !service.LocalTraffic {
 		return said
 	}
 	return p.withEndpoints(kind.pool, said, offer, spread)

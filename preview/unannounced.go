@@ -41,37 +41,37 @@ func (u Unannounced) String() string {
 // Besides what is planned it knows which agents say of themselves that they have no session, and
 // where none has run. A machine of which nothing is heard any more counts as announcing what it is
 // to: whether it does, nobody can tell here.
-func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
-	p := Of(inv, c, Failures{})
-	mute := p.mute(c)
-	ruleless := c.Ruleless()
+func UnannouncedOf(inv *inventory.Inventory, cluster Cluster) (all []Unannounced) {
+	preview := Of(inv, cluster, Failures{})
+	mute := preview.mute(cluster)
+	ruleless := cluster.Ruleless()
 	silent := func(a Announcement, vip VIP) lb.Reason {
 		if reason := mute[a.Machine]; reason != lb.ProxyRulesLost || !ruleless[vip.Addr] {
 			return reason
 		}
 		return ""
 	}
-	for _, vip := range p.VIPs {
-		u := Unannounced{Addr: vip.Addr, Services: vip.Services}
+	for _, vip := range preview.VIPs {
+		unannounced := Unannounced{Addr: vip.Addr, Services: vip.Services}
 		switch {
 		case len(vip.By) > 0 && vip.By[0].OnLink():
-			if u.Reason, u.Detail = p.disputedOf(c, vip); u.Reason == "" {
-				u.Reason = p.unableOf(c, vip)
+			if unannounced.Reason, unannounced.Detail = preview.disputedOf(cluster, vip); unannounced.Reason == "" {
+				unannounced.Reason = preview.unableOf(cluster, vip)
 			}
-			if u.Reason == "" {
+			if unannounced.Reason == "" {
 				continue
 			}
 		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return silent(a, vip) == "" }):
 			continue
 		case len(vip.Reasons) == 0 && len(vip.By) == 0:
-			u.Reason = lb.NoMachineKnown
+			unannounced.Reason = lb.NoMachineKnown
 		case len(vip.By) == 0:
-			u.Reason, u.Others = vip.reason()
+			unannounced.Reason, unannounced.Others = vip.reason()
 		default:
 			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return nearer(silent(a, vip), silent(b, vip)) })
-			u.Reason = silent(by, vip)
+			unannounced.Reason = silent(by, vip)
 		}
-		all = append(all, u)
+		all = append(all, unannounced)
 	}
 	return all
 }
@@ -79,14 +79,14 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 // mute are the machines that announce nothing, whatever is planned, and why.
 func (p Preview) mute(c Cluster) map[string]lb.Reason {
 	mute := map[string]lb.Reason{}
-	for _, m := range p.machines {
-		switch n := c.Nodes[m.node]; {
+	for _, machine := range p.machines {
+		switch n := c.Nodes[machine.node]; {
 		case n.NoAgent:
-			mute[m.name] = lb.NoAgent
+			mute[machine.name] = lb.NoAgent
 		case n.NoSession:
-			mute[m.name] = lb.NoSessionUp
+			mute[machine.name] = lb.NoSessionUp
 		case n.NoRules:
-			mute[m.name] = lb.ProxyRulesLost
+			mute[machine.name] = lb.ProxyRulesLost
 		}
 	}
 	return mute
@@ -112,13 +112,13 @@ func Disputes(r lb.Reason) bool {
 
 // unableOf is why no machine that could answer for a VIP on a link does, by the word of their agents; empty:
 // one may. That no session with a router is up is no reason.
-func (p *Preview) unableOf(c Cluster, vip VIP) (reason lb.Reason) {
+func (p *Preview) unableOf(cluster Cluster, vip VIP) (reason lb.Reason) {
 	subnet := strings.TrimPrefix(vip.By[0].Router, linkPrefix)
 	for _, m := range p.machines {
 		if !slices.Contains(vip.Able, m.name) {
 			continue
 		}
-		problems := c.Nodes[m.node].LinkProblems
+		problems := cluster.Nodes[m.node].LinkProblems
 		i := slices.IndexFunc(problems, func(l lb.LinkProblem) bool { return l.On == subnet })
 		if i < 0 {
 			return ""

@@ -21,11 +21,11 @@ import (
 //     of service that has fallen silent takes nothing away.
 //   - A Node is a machine as agents see it that run: under the next inventory, as one that
 //     begins does.
-func Unreachable(before, after *inventory.Inventory, c Cluster) []edit.LostVIP {
-	c = c.served()
+func Unreachable(before, after *inventory.Inventory, cluster Cluster) []edit.LostVIP {
+	cluster = cluster.served()
 	dead := func(n inventory.NodeIdentity) bool {
 		m, err := after.MachineOf(n)
-		return c.Nodes[n.Name].Silent && err == nil && m.State != inventory.StateActive
+		return cluster.Nodes[n.Name].Silent && err == nil && m.State != inventory.StateActive
 	}
 	identify := func(n inventory.NodeIdentity) (inventory.Machine, error) {
 		if dead(n) {
@@ -33,10 +33,10 @@ func Unreachable(before, after *inventory.Inventory, c Cluster) []edit.LostVIP {
 		}
 		return before.MachineOf(n)
 	}
-	absent, stillAbsent := c.withoutNode(before), c.withoutNode(after)
-	lost := lostOf(of(before, c, Failures{}, identify, absent), of(after, c, Failures{}, after.Identify, stillAbsent))
-	heard := c.heard()
-	if len(heard.Nodes) == len(c.Nodes) && len(absent)+len(stillAbsent) == 0 {
+	absent, stillAbsent := cluster.withoutNode(before), cluster.withoutNode(after)
+	lost := lostOf(of(before, cluster, Failures{}, identify, absent), of(after, cluster, Failures{}, after.Identify, stillAbsent))
+	heard := cluster.heard()
+	if len(heard.Nodes) == len(cluster.Nodes) && len(absent)+len(stillAbsent) == 0 {
 		return lost // all are heard of
 	}
 	for _, vip := range lostOf(of(before, heard, Failures{}, before.MachineOf, nil), of(after, heard, Failures{}, after.Identify, nil)) {
@@ -59,18 +59,18 @@ func keysOf(all []lb.ServiceKey) (out []string) {
 // would be nobody knows, so that local traffic does not count for it.
 func (c Cluster) served() Cluster {
 	var all []Service
-	for _, s := range c.Services {
-		idle := s
+	for _, service := range c.Services {
+		idle := service
 		idle.VIPs, idle.LocalTraffic, idle.Endpoints = nil, false, map[lb.Family]advertise.Spread{}
-		s.VIPs = slices.DeleteFunc(slices.Clone(s.VIPs), func(vip netip.Addr) bool {
+		service.VIPs = slices.DeleteFunc(slices.Clone(service.VIPs), func(vip netip.Addr) bool {
 			f := lb.FamilyOf(vip)
-			if s.Endpoints[f].Unserved() == "" {
+			if service.Endpoints[f].Unserved() == "" {
 				return false
 			}
 			idle.VIPs, idle.Endpoints[f] = append(idle.VIPs, vip), advertise.Spread{Ready: map[string]int{"": 1}}
 			return true
 		})
-		all = append(all, s, idle)
+		all = append(all, service, idle)
 	}
 	c.Services = all
 	return c

@@ -19,15 +19,15 @@ import (
 // agents returns what machines' Nodes say of their agents, where the kubelet is Ready and an agent
 // has ever said anything: others have no session that an edit could end, or nobody to ask.
 func (c *Cloud) agents(ctx context.Context) (map[string]edit.Agent, error) {
-	r, inv := c.cluster.Load(), c.inForce.Get()
-	if r == nil || inv == nil {
+	reader, inv := c.cluster.Load(), c.inForce.Get()
+	if reader == nil || inv == nil {
 		return nil, errNoInformers
 	}
-	nodes, err := r.Nodes(ctx)
+	nodes, err := reader.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stake, err := c.stake(ctx, r, inv)
+	stake, err := c.stake(ctx, reader, inv)
 	if err != nil {
 		return nil, err
 	}
@@ -42,22 +42,22 @@ var errNoKubelet = errors.New("no machine's kubelet is heard of")
 func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]edit.Agent, error) {
 	all, silent := map[string]edit.Agent{}, 0
 	identities := nodeindex.Identities(nodes)
-	for i, n := range nodes {
-		m, err := inv.Identify(identities[i])
+	for i, node := range nodes {
+		machine, err := inv.Identify(identities[i])
 		if err != nil {
 			continue
 		}
 		ready := false
-		for _, cond := range n.Status.Conditions {
+		for _, cond := range node.Status.Conditions {
 			ready = ready || cond.Type == v1.NodeReady && cond.Status == v1.ConditionTrue
 		}
-		for _, cond := range n.Status.Conditions {
+		for _, cond := range node.Status.Conditions {
 			switch {
 			case cond.Type != lb.FabricReady:
 			case !ready:
 				silent++
 			default:
-				all[m.Name] = edit.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[m.Name], Routers: routersOf(inv, m), Endpoints: at.endpoints[n.Name]}
+				all[machine.Name] = edit.Agent{Node: node.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[machine.Name], Routers: routersOf(inv, machine), Endpoints: at.endpoints[node.Name]}
 			}
 		}
 	}

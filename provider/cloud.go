@@ -62,23 +62,23 @@ var (
 
 // New returns a Cloud without an inventory: it answers every question with an
 // error until one is in force.
-func New(o Options) *Cloud {
-	if o.Log == nil {
-		o.Log = slog.Default()
+func New(options Options) *Cloud {
+	if options.Log == nil {
+		options.Log = slog.Default()
 	}
-	if o.Lease == "" {
-		o.Lease = source.DefaultLease
+	if options.Lease == "" {
+		options.Lease = source.DefaultLease
 	}
-	if o.Restart == nil {
-		o.Restart = func() { os.Exit(1) }
+	if options.Restart == nil {
+		options.Restart = func() { os.Exit(1) }
 	}
-	c := &Cloud{options: o, log: o.Log, index: nodeindex.New()}
-	c.nodes = node.New(node.Options{Namespace: o.Namespace, InForce: &c.inForce, Index: c.index, Log: o.Log})
-	c.inForce.Follow(c.index.Reindex) // before any controller that runs, and after node.New
-	c.vips = vip.New(vip.Options{
-		Namespace: o.Namespace, ClassOnly: o.ClassOnly, StateDir: o.StateDir, InForce: &c.inForce, Log: o.Log, Restart: o.Restart,
+	cloud := &Cloud{options: options, log: options.Log, index: nodeindex.New()}
+	cloud.nodes = node.New(node.Options{Namespace: options.Namespace, InForce: &cloud.inForce, Index: cloud.index, Log: options.Log})
+	cloud.inForce.Follow(cloud.index.Reindex) // before any controller that runs, and after node.New
+	cloud.vips = vip.New(vip.Options{
+		Namespace: options.Namespace, ClassOnly: options.ClassOnly, StateDir: options.StateDir, InForce: &cloud.inForce, Log: options.Log, Restart: options.Restart,
 	})
-	return c
+	return cloud
 }
 
 // ProviderName returns "plinth".
@@ -102,11 +102,11 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 }
 
 // SetInformers takes the informers that all controllers share.
-func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
-	c.informers = f
+func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
+	c.informers = factory
 	c.readCluster()
-	nodes := f.Core().V1().Nodes()
-	if err := trim(f); err != nil {
+	nodes := factory.Core().V1().Nodes()
+	if err := trim(factory); err != nil {
 		c.log.Error("cannot trim objects in the cache", "err", err)
 	}
 	if err := c.index.Use(nodes.Informer()); err != nil {
@@ -117,7 +117,7 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 		Cloud: c, InForce: &c.inForce, Nodes: nodes, Initialize: c.nodes.Initialize, Current: c.reconciler.Current, Log: c.log,
 	}
 	c.vips.Use(vip.Cluster{
-		Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,
+		Client: c.client, Informers: factory, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,
 	})
 }
 

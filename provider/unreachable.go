@@ -20,15 +20,15 @@ var errNoInformers = errors.New("the informers are not there yet")
 // readCluster prepares what an edit of the inventory is held against, and what tells who announces
 // what.
 func (c *Cloud) readCluster() {
-	r, err := cluster.New(claim.Client{Kube: c.client, Namespace: c.options.Namespace}, c.informers)
+	reader, err := cluster.New(claim.Client{Kube: c.client, Namespace: c.options.Namespace}, c.informers)
 	if err != nil {
 		c.log.Error("cannot follow EndpointSlices", "err", err)
 		return
 	}
-	if err := r.OnChange(c.vips.AnnouncementsChanged, c.vips.AnnouncementsDisputed); err != nil {
+	if err := reader.OnChange(c.vips.AnnouncementsChanged, c.vips.AnnouncementsDisputed); err != nil {
 		c.log.Error("cannot follow what announcements depend on", "err", err)
 	}
-	c.cluster.Store(r)
+	c.cluster.Store(reader)
 }
 
 // clusterLosses says what an edit would take from the cluster.
@@ -47,14 +47,14 @@ func (c *Cloud) clusterLosses(ctx context.Context, before, after *inventory.Inve
 // unannounced returns which of the VIPs that Services hold nobody announces, by the inventory in
 // force.
 func (c *Cloud) unannounced(ctx context.Context, held map[lb.ServiceKey][]netip.Addr) ([]preview.Unannounced, error) {
-	r, inv := c.cluster.Load(), c.inForce.Get()
+	reader, inv := c.cluster.Load(), c.inForce.Get()
 	switch {
-	case r == nil:
+	case reader == nil:
 		return nil, errNoInformers
 	case inv == nil:
 		return nil, nodeindex.ErrNoInventory
 	}
-	now, err := r.With(ctx, held)
+	now, err := reader.With(ctx, held)
 	if err != nil {
 		return nil, err
 	}

@@ -138,16 +138,16 @@ func upTo[T Item[T]](items []T, x T) int {
 
 func merge[T Item[T]](old, gone, put []T) []T {
 	out := make([]T, 0, len(old)+len(put))
-	for _, x := range old {
-		for len(put) > 0 && put[0].Compare(x) < 0 {
+	for _, left := range old {
+		for len(put) > 0 && put[0].Compare(left) < 0 {
 			out, put = append(out, put[0]), put[1:]
 		}
-		for len(gone) > 0 && gone[0].Compare(x) < 0 {
+		for len(gone) > 0 && gone[0].Compare(left) < 0 {
 			gone = gone[1:]
 		}
-		replaced := len(put) > 0 && put[0].Compare(x) == 0
-		if !replaced && (len(gone) == 0 || gone[0].Compare(x) != 0) {
-			out = append(out, x)
+		replaced := len(put) > 0 && put[0].Compare(left) == 0
+		if !replaced && (len(gone) == 0 || gone[0].Compare(left) != 0) {
+			out = append(out, left)
 		}
 	}
 	return append(out, put...)
@@ -179,28 +179,28 @@ func (l *List[T]) join(chunk []T) {
 // Diff returns what old has and now has not in the same way, and the other way round:
 // old.Edit(gone, put) has what now has. Both are sorted, and the caller's own.
 func Diff[T Item[T]](old, now List[T]) (gone, put []T) {
-	a, b := cursor[T]{chunks: old.chunks}, cursor[T]{chunks: now.chunks}
-	for !a.ended() && !b.ended() {
-		if a.in == 0 && b.in == 0 && same(a.chunks[0], b.chunks[0]) {
-			a.chunks, b.chunks = a.chunks[1:], b.chunks[1:]
+	a, other := cursor[T]{chunks: old.chunks}, cursor[T]{chunks: now.chunks}
+	for !a.ended() && !other.ended() {
+		if a.in == 0 && other.in == 0 && same(a.chunks[0], other.chunks[0]) {
+			a.chunks, other.chunks = a.chunks[1:], other.chunks[1:]
 			continue
 		}
-		x, y := a.item(), b.item()
-		c := x.Compare(y)
-		if c < 0 || c == 0 && x != y {
+		x, right := a.item(), other.item()
+		c := x.Compare(right)
+		if c < 0 || c == 0 && x != right {
 			gone = append(gone, x)
 		}
-		if c > 0 || c == 0 && x != y {
-			put = append(put, y)
+		if c > 0 || c == 0 && x != right {
+			put = append(put, right)
 		}
 		if c <= 0 {
 			a.step()
 		}
 		if c >= 0 {
-			b.step()
+			other.step()
 		}
 	}
-	return a.rest(gone), b.rest(put)
+	return a.rest(gone), other.rest(put)
 }
 
 // same reports whether two chunks are the same memory.

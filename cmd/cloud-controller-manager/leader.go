@@ -22,35 +22,35 @@ import (
 
 // lead has a process that is elected write only while it surely leads, say for whom it waits before that, and hand over when it
 // is asked to end.
-func lead(c *config.CompletedConfig, restart func(), log *slog.Logger) {
-	if !c.ComponentConfig.Generic.LeaderElection.LeaderElect {
+func lead(completed *config.CompletedConfig, restart func(), log *slog.Logger) {
+	if !completed.ComponentConfig.Generic.LeaderElection.LeaderElect {
 		return
 	}
-	fence := enclose(c, restart)
-	self := &leader.Identity{EventRecorder: c.EventRecorder}
-	c.EventRecorder = self
-	lease := c.ComponentConfig.Generic.LeaderElection
+	fence := enclose(completed, restart)
+	self := &leader.Identity{EventRecorder: completed.EventRecorder}
+	completed.EventRecorder = self
+	lease := completed.ComponentConfig.Generic.LeaderElection
 	waiting := installation.Waiting{
-		Client: c.Client, Namespace: lease.ResourceNamespace, Name: lease.ResourceName, Program: source.Program(), Leads: func() bool { return self.Name() != "" }, Log: log,
+		Client: completed.Client, Namespace: lease.ResourceNamespace, Name: lease.ResourceName, Program: source.Program(), Leads: func() bool { return self.Name() != "" }, Log: log,
 	}
 	go waiting.Report(context.Background())
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)
 	go func() {
 		<-asked
-		klog.FlushAndExit(klog.ExitFlushTimeout, handOver(c, fence, self))
+		klog.FlushAndExit(klog.ExitFlushTimeout, handOver(completed, fence, self))
 	}()
 }
 
 // handOver returns the exit code of a process that has given up its lease, or has none. It
 // has as long as the lease is sure to be its own without being renewed.
-func handOver(c *config.CompletedConfig, fence *leader.SelfFence, self *leader.Identity) int {
-	lease := c.ComponentConfig.Generic.LeaderElection
+func handOver(completed *config.CompletedConfig, fence *leader.SelfFence, self *leader.Identity) int {
+	lease := completed.ComponentConfig.Generic.LeaderElection
 	ctx, cancel := context.WithTimeout(context.Background(), lease.RenewDeadline.Duration)
 	defer cancel()
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: lease.ResourceNamespace, Name: lease.ResourceName},
-		Client:    c.Client.CoordinationV1(), // made before the fence
+		Client:    completed.Client.CoordinationV1(), // made before the fence
 	}
 	klog.InfoS("Asked to end: handing over", "lease", lock.Describe())
 	if err := leader.HandOver(ctx, fence, lock, self.Name); err != nil {
@@ -61,15 +61,15 @@ func handOver(c *config.CompletedConfig, fence *leader.SelfFence, self *leader.I
 }
 
 // enclose puts a fence around every client that controllers write with.
-func enclose(c *config.CompletedConfig, restart func()) *leader.SelfFence {
-	fence := leader.NewSelfFence(stallLimit(c), restart)
-	fence.Enclose(c.Kubeconfig)
-	if c.ComponentConfig.KubeCloudShared.UseServiceAccountCredentials {
+func enclose(completed *config.CompletedConfig, restart func()) *leader.SelfFence {
+	fence := leader.NewSelfFence(stallLimit(completed), restart)
+	fence.Enclose(completed.Kubeconfig)
+	if completed.ComponentConfig.KubeCloudShared.UseServiceAccountCredentials {
 		// The builder has a copy of the configuration, made before anybody could ask
 		// for a fence around it.
-		accounts := rest.AnonymousClientConfig(c.Kubeconfig)
+		accounts := rest.AnonymousClientConfig(completed.Kubeconfig)
 		fence.Enclose(accounts)
-		c.ClientBuilder = clientbuilder.NewDynamicClientBuilder(accounts, c.Client.CoreV1(), metav1.NamespaceSystem)
+		completed.ClientBuilder = clientbuilder.NewDynamicClientBuilder(accounts, completed.Client.CoreV1(), metav1.NamespaceSystem)
 	}
 	return fence
 }

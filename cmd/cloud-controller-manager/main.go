@@ -51,16 +51,16 @@ func run() int {
 	flags := cliflag.NamedFlagSets{}
 	own.AddFlags(flags.FlagSet(provider.Name))
 
-	cloud := func(c *config.CompletedConfig) cloudprovider.Interface {
+	cloud := func(completed *config.CompletedConfig) cloudprovider.Interface {
 		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
 		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
-		if lease := c.ComponentConfig.Generic.LeaderElection; lease.LeaderElect {
+		if lease := completed.ComponentConfig.Generic.LeaderElection; lease.LeaderElect {
 			own.Lease, own.LeaseIn = lease.ResourceName, lease.ResourceNamespace
 		}
-		lead(c, own.Restart, own.Log)
-		serveWebhook(c, own)
+		lead(completed, own.Restart, own.Log)
+		serveWebhook(completed, own)
 		plinth := provider.New(own)
-		plinth.Remember(context.Background(), c.Client)
+		plinth.Remember(context.Background(), completed.Client)
 		return plinth
 	}
 	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), provider.ControllerAliases(), flags, wait.NeverStop)
@@ -73,12 +73,12 @@ func run() int {
 
 // suit sets the defaults that suit a datacenter: the stock ones allow 20
 // requests a second and one Node, Service or status at a time.
-func suit(o *options.CloudControllerManagerOptions) {
-	o.KubeCloudShared.CloudProvider.Name = provider.Name
-	o.Generic.ClientConnection.QPS = 2000
-	o.Generic.ClientConnection.Burst = 4000
-	o.NodeController.ConcurrentNodeSyncs = 16
-	o.NodeController.ConcurrentNodeStatusUpdates = 8
-	o.NodeLifecycleController.ConcurrentNodeLifecycleSyncs = 8
-	o.ServiceController.ConcurrentServiceSyncs = 16
+func suit(opts *options.CloudControllerManagerOptions) {
+	opts.KubeCloudShared.CloudProvider.Name = provider.Name
+	opts.Generic.ClientConnection.QPS = 2000
+	opts.Generic.ClientConnection.Burst = 4000
+	opts.NodeController.ConcurrentNodeSyncs = 16
+	opts.NodeController.ConcurrentNodeStatusUpdates = 8
+	opts.NodeLifecycleController.ConcurrentNodeLifecycleSyncs = 8
+	opts.ServiceController.ConcurrentServiceSyncs = 16
 }

@@ -33,18 +33,18 @@ const (
 // says nothing for half a minute and more where the server's address is silent, and ends the
 // process then. Where connections are refused, its leader election asks on for as long as it
 // takes.
-func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOptions) {
+func awaitServer(command *cobra.Command, opts *options.CloudControllerManagerOptions) {
 	runs := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := logAsAsked(cmd.Flags()); err != nil {
 			return err
 		}
-		config, err := clientcmd.BuildConfigFromFlags(o.Master, o.Generic.ClientConnection.Kubeconfig)
+		config, err := clientcmd.BuildConfigFromFlags(opts.Master, opts.Generic.ClientConnection.Kubeconfig)
 		if err != nil {
 			return fmt.Errorf("how to reach the API server: %w", err)
 		}
-		if !o.SecureServing.PermitPortSharing {
-			if err := isFree(o.SecureServing.BindAddress.String(), o.SecureServing.BindPort); err != nil {
+		if !opts.SecureServing.PermitPortSharing {
+			if err := isFree(opts.SecureServing.BindAddress.String(), opts.SecureServing.BindPort); err != nil {
 				return err
 			}
 		}

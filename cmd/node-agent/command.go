@@ -96,19 +96,19 @@ func (f *flags) shared(cmd *cobra.Command) {
 
 // own declares the flags of run.
 func (f *flags) own(cmd *cobra.Command) {
-	p := cmd.Flags()
-	p.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "name of this machine's Node (default $NODE_NAME)")
-	p.StringVar(&f.namespace, "namespace", "kube-system", "Plinth's namespace")
-	p.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod of the cluster)")
-	p.StringVar(&f.listen, "listen", "127.0.0.1:10268", "where to serve /healthz, /readyz, /metrics and /status")
-	p.StringVar(&f.metrics, "metrics-listen", "", "where to serve /metrics to others, and nothing else (default: nowhere besides --listen)")
-	p.StringVar(&f.stateDir, "state-dir", "/var/lib/plinth", "where to keep what a restart needs while the API server is away")
-	p.Int32Var(&f.bgpPort, "bgp-port", 0, "port to accept BGP sessions at (default 0: only connect)")
-	p.StringVar(&f.proxyHealth, "proxy-health", agent.ProxyHealthURL, "health check of kube-proxy")
-	p.DurationVar(&f.drainTime, "drain-time", 10*time.Second, "how long to announce with GRACEFUL_SHUTDOWN before withdrawing")
-	p.BoolVar(&f.setSysctls, "set-sysctls", false, "change kernel settings that keep packets from pods (forwarding, rp_filter); otherwise they are only reported")
-	p.BoolVar(&f.realTime, "real-time", false, "go before ordinary processes (SCHED_RR), so that BFD holds on a machine whose CPUs are overcommitted; needs CAP_SYS_NICE")
-	p.StringVar(&f.onTerm, "on-term", onTermLeave, "what SIGTERM means: leave (routers keep the routes) or withdraw (drain first)")
+	set := cmd.Flags()
+	set.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "name of this machine's Node (default $NODE_NAME)")
+	set.StringVar(&f.namespace, "namespace", "kube-system", "Plinth's namespace")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod of the cluster)")
+	set.StringVar(&f.listen, "listen", "127.0.0.1:10268", "where to serve /healthz, /readyz, /metrics and /status")
+	set.StringVar(&f.metrics, "metrics-listen", "", "where to serve /metrics to others, and nothing else (default: nowhere besides --listen)")
+	set.StringVar(&f.stateDir, "state-dir", "/var/lib/plinth", "where to keep what a restart needs while the API server is away")
+	set.Int32Var(&f.bgpPort, "bgp-port", 0, "port to accept BGP sessions at (default 0: only connect)")
+	set.StringVar(&f.proxyHealth, "proxy-health", agent.ProxyHealthURL, "health check of kube-proxy")
+	set.DurationVar(&f.drainTime, "drain-time", 10*time.Second, "how long to announce with GRACEFUL_SHUTDOWN before withdrawing")
+	set.BoolVar(&f.setSysctls, "set-sysctls", false, "change kernel settings that keep packets from pods (forwarding, rp_filter); otherwise they are only reported")
+	set.BoolVar(&f.realTime, "real-time", false, "go before ordinary processes (SCHED_RR), so that BFD holds on a machine whose CPUs are overcommitted; needs CAP_SYS_NICE")
+	set.StringVar(&f.onTerm, "on-term", onTermLeave, "what SIGTERM means: leave (routers keep the routes) or withdraw (drain first)")
 }
 
 func (f *flags) validate() error {

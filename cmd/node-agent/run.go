@@ -46,18 +46,18 @@ const (
 	gcPercent = 50
 )
 
-func run(ctx context.Context, f *flags) error {
-	if err := f.validate(); err != nil {
+func run(ctx context.Context, flags *flags) error {
+	if err := flags.validate(); err != nil {
 		return err
 	}
-	log, err := logHandler(os.Stderr, f.logLevel, f.logFormat)
+	log, err := logHandler(os.Stderr, flags.logLevel, flags.logFormat)
 	if err != nil {
 		return usage(err)
 	}
 	slog.SetDefault(slog.New(log))
 	klog.SetSlogLogger(slog.New(log))
 	debug.SetGCPercent(gcPercent)
-	if err := serveNode(ctx, f); err != nil {
+	if err := serveNode(ctx, flags); err != nil {
 		slog.Error("the agent ends", "err", err)
 		return loggedError{err}
 	}
@@ -70,27 +70,27 @@ type loggedError struct{ error }
 func (e loggedError) Unwrap() error { return e.error }
 
 // serveNode does the agent's work until ctx ends.
-func serveNode(ctx context.Context, f *flags) error {
-	if f.realTime {
+func serveNode(ctx context.Context, flags *flags) error {
+	if flags.realTime {
 		if err := realTime(); err != nil {
 			return err
 		}
 	}
-	client, err := connect(f.kubeconfig)
+	client, err := connect(flags.kubeconfig)
 	if err != nil {
 		return err
 	}
 	listeners := bfd.NewListeners()
 	wire, machines := links(listeners)
 	a := agent.New(agent.Options{
-		NodeName: f.nodeName, Identity: disk.ThisMachine(), Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
-		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client, Log: slog.Default(),
-		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort, BFD: listeners}), Table: f.table(),
+		NodeName: flags.nodeName, Identity: disk.ThisMachine(), Namespace: flags.namespace, StateDir: flags.stateDir, ProxyURL: flags.proxyHealth,
+		DrainTime: flags.drainTime, WithdrawOnStop: flags.onTerm == onTermWithdraw, SetSysctls: flags.setSysctls, Client: client, Log: slog.Default(),
+		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: flags.bgpPort, BFD: listeners}), Table: flags.table(),
 		Wire: wire, Mesh: machines,
 	})
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	stop, err := f.serve(ctx, a.Handler())
+	stop, err := flags.serve(ctx, a.Handler())
 	if err != nil {
 		return err
 	}
@@ -190,23 +190,23 @@ func (f *flags) serve(ctx context.Context, h http.Handler) (stop func(), err err
 
 // serve serves h until stop is called. An address that is taken is waited for: two agents of one
 // machine would fight, and one that is to follow another has touched nothing until that has ended.
-func serve(ctx context.Context, flag, addr string, h http.Handler) (stop func(), err error) {
-	l, err := listen(ctx, addr, func() {
+func serve(ctx context.Context, flag, addr string, handler http.Handler) (stop func(), err error) {
+	listener, err := listen(ctx, addr, func() {
 		slog.Warn("another agent of this machine, or another program, listens here: waiting for its end", "flag", flag, "address", addr)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	return serveAt(l, flag, h), nil
+	return serveAt(listener, flag, handler), nil
 }
 
-// serveOnceFree serves h until stop is called, and does not wait for an address that is taken: the
-// agent goes on without it, and h is served once the address is free. What listens there need be
+// serveOnceFree serves a handler until stop is called, and does not wait for an address that is taken: the
+// agent goes on without it, and the handler is served once the address is free. What listens there need be
 // no agent, and may never end.
-func serveOnceFree(flag, addr string, h http.Handler) (stop func(), err error) {
+func serveOnceFree(flag, addr string, handler http.Handler) (stop func(), err error) {
 	l, err := net.Listen("tcp", addr)
 	if err == nil {
-		return serveAt(l, flag, h), nil
+		return serveAt(l, flag, handler), nil
 	}
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
@@ -216,28 +216,28 @@ func serveOnceFree(flag, addr string, h http.Handler) (stop func(), err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l, err := listen(ctx, addr, func() {})
+		listener, err := listen(ctx, addr, func() {})
 		if err != nil {
 			if ctx.Err() == nil {
 				slog.Error("cannot serve", "flag", flag, "err", err)
 			}
 			return
 		}
-		defer serveAt(l, flag, h)()
+		defer serveAt(listener, flag, handler)()
 		slog.Info("the address is free: serving", "flag", flag, "address", addr)
 		<-ctx.Done()
 	}()
 	return func() { cancel(); <-ended }, nil
 }
 
-func serveAt(l net.Listener, flag string, h http.Handler) (stop func()) {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
+func serveAt(listener net.Listener, flag string, h http.Handler) (stop func()) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			slog.Error("serving ended", "flag", flag, "err", err)
 		}
 	}()
-	return func() { _ = s.Close(); _ = l.Close() }
+	return func() { _ = server.Close(); _ = listener.Close() }
 }
 
 // listen waits while addr is taken, and calls taken once if it is.

@@ -35,14 +35,14 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 			if !ok {
 				return exit{exitUsage, fmt.Errorf("-o %s: want text, json or markdown", output)}
 			}
-			d, err := compare(cmd, cluster, args[0], args[1])
+			difference, err := compare(cmd, cluster, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if err := write(cmd.OutOrStdout(), d); err != nil {
+			if err := write(cmd.OutOrStdout(), difference); err != nil {
 				return err
 			}
-			if !d.Empty() {
+			if !difference.Empty() {
 				return exit{code: exitDegraded}
 			}
 			return nil
@@ -98,7 +98,7 @@ var differenceWriters = map[string]func(io.Writer, difference) error{
 	"markdown": writeDifferenceMarkdown,
 }
 
-func writeDifferenceText(w io.Writer, d difference) error {
+func writeDifferenceText(out io.Writer, d difference) error {
 	var all []string
 	for _, s := range sections(d) {
 		all = append(all, s.lines...)
@@ -106,7 +106,7 @@ func writeDifferenceText(w io.Writer, d difference) error {
 	if d.Empty() {
 		all = append([]string{"nothing changes"}, all...)
 	}
-	_, err := fmt.Fprintln(w, strings.Join(all, "\n"))
+	_, err := fmt.Fprintln(out, strings.Join(all, "\n"))
 	return err
 }
 
@@ -139,26 +139,26 @@ func routerLines(names []string) (out []string) {
 }
 
 // writeDifferenceMarkdown prints a comment for a merge request.
-func writeDifferenceMarkdown(w io.Writer, d difference) error {
-	var b strings.Builder
-	b.WriteString("## What changes\n")
-	if d.Empty() {
-		b.WriteString("\nNothing.\n")
+func writeDifferenceMarkdown(out io.Writer, difference difference) error {
+	var text strings.Builder
+	text.WriteString("## What changes\n")
+	if difference.Empty() {
+		text.WriteString("\nNothing.\n")
 	}
-	for _, s := range sections(d) {
+	for _, s := range sections(difference) {
 		if len(s.lines) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n### %s (%d)\n\n", s.title, len(s.lines))
+		fmt.Fprintf(&text, "\n### %s (%d)\n\n", s.title, len(s.lines))
 		for _, l := range s.lines {
 			head, fields, _ := strings.Cut(l, "\n")
-			b.WriteString("- " + head + "\n")
+			text.WriteString("- " + head + "\n")
 			for f := range strings.Lines(fields) {
-				b.WriteString("  - `" + strings.TrimSpace(f) + "`\n")
+				text.WriteString("  - `" + strings.TrimSpace(f) + "`\n")
 			}
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(out, text.String())
 	return err
 }
 
@@ -198,23 +198,23 @@ func givenOf(all []edit.Given) (out []givenJSON) {
 }
 
 // differenceJSON is a difference as scripts read it.
-func differenceJSON(d difference) map[string]any {
+func differenceJSON(difference difference) map[string]any {
 	renames, machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}, []changeJSON{}
-	for _, r := range d.Renames {
+	for _, r := range difference.Renames {
 		renames = append(renames, changeJSON{What: r.What, Name: r.Name, Was: r.Was, Kind: string(edit.Renamed)})
 	}
-	for _, m := range d.Machines {
+	for _, m := range difference.Machines {
 		machines = append(machines, changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
 	}
-	for _, s := range d.Sessions {
+	for _, s := range difference.Sessions {
 		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Was: s.Was, Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
 	}
-	for _, p := range d.Pools {
+	for _, p := range difference.Pools {
 		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Given: givenOf(p.Given), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)})
 	}
 	return map[string]any{
-		"renames": renames, "machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),
-		"losses": d.judgement.json(), "routersToTell": append([]string{}, d.routers...),
+		"renames": renames, "machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(difference.Settings)...),
+		"losses": difference.judgement.json(), "routersToTell": append([]string{}, difference.routers...),
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 
 // sessionLines tell what becomes of sessions, and in one line of a router all of whose sessions are
 // reset, or that has another name.
-func sessionLines(d edit.Difference, before *inventory.Inventory) (out []string) {
+func sessionLines(difference edit.Difference, before *inventory.Inventory) (out []string) {
 	resets, all := map[string]int{}, map[string]int{}
-	for _, s := range d.Sessions {
+	for _, s := range difference.Sessions {
 		if s.Kind == edit.Resets {
 			resets[s.Router]++
 		}
@@ -30,20 +30,20 @@ func sessionLines(d edit.Difference, before *inventory.Inventory) (out []string)
 		}
 	}
 	told, renamed := map[string]bool{}, map[string]int{}
-	for _, s := range d.Sessions {
-		if s.Kind == edit.Renamed {
-			if renamed[s.Was]++; renamed[s.Was] == 1 {
-				out = append(out, fmt.Sprintf("router %s is called %s now: the same address, and its sessions stay up", s.Was, s.Router))
+	for _, change := range difference.Sessions {
+		if change.Kind == edit.Renamed {
+			if renamed[change.Was]++; renamed[change.Was] == 1 {
+				out = append(out, fmt.Sprintf("router %s is called %s now: the same address, and its sessions stay up", change.Was, change.Router))
 			}
 			continue
 		}
-		whole := s.Kind == edit.Resets && resets[s.Router] > 1 && resets[s.Router] == all[s.Router]
+		whole := change.Kind == edit.Resets && resets[change.Router] > 1 && resets[change.Router] == all[change.Router]
 		switch {
 		case !whole:
-			out = append(out, s.String())
-		case !told[s.Router]:
-			told[s.Router] = true
-			out = append(out, fmt.Sprintf("every session with %s is reset (%d)", s.Router, all[s.Router]))
+			out = append(out, change.String())
+		case !told[change.Router]:
+			told[change.Router] = true
+			out = append(out, fmt.Sprintf("every session with %s is reset (%d)", change.Router, all[change.Router]))
 		}
 	}
 	return out

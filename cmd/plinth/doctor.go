@@ -169,37 +169,37 @@ var doctorWriters = map[string]func(io.Writer, diagnosis) error{
 }
 
 // writeDiagnosis prints a line for each finding, and what mends it below: commands as they are, to be copied, and in words after a #.
-func writeDiagnosis(w io.Writer, d diagnosis) error {
-	var b strings.Builder
-	for i, f := range d.Findings {
+func writeDiagnosis(out io.Writer, diagnosis diagnosis) error {
+	var text strings.Builder
+	for i, f := range diagnosis.Findings {
 		if i > 0 {
-			b.WriteByte('\n')
+			text.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s: %s: %s\n", f.Object, f.Kind, f.Message)
-		for _, m := range f.Mend {
+		fmt.Fprintf(&text, "%s: %s: %s\n", f.Object, f.Kind, f.Message)
+		for _, mend := range f.Mend {
 			switch {
-			case m.Run == "":
-				fmt.Fprintf(&b, "  # %s\n", m.Say)
-			case m.On != "":
-				fmt.Fprintf(&b, "  # on %s, as root:\n  %s\n", m.On, m.Run)
+			case mend.Run == "":
+				fmt.Fprintf(&text, "  # %s\n", mend.Say)
+			case mend.On != "":
+				fmt.Fprintf(&text, "  # on %s, as root:\n  %s\n", mend.On, mend.Run)
 			default:
-				fmt.Fprintf(&b, "  %s\n", m.Run)
+				fmt.Fprintf(&text, "  %s\n", mend.Run)
 			}
 		}
 	}
 	well := "Nothing stands in the way.\n"
-	if len(d.Unread) > 0 {
+	if len(diagnosis.Unread) > 0 {
 		well = "Nothing stands in the way in what could be looked at.\n"
 	}
-	if len(d.Findings) == 0 {
-		b.WriteString(well)
+	if len(diagnosis.Findings) == 0 {
+		text.WriteString(well)
 	}
-	for _, unread := range d.Unread {
-		fmt.Fprintf(&b, "Not known: %s\n", unread)
+	for _, unread := range diagnosis.Unread {
+		fmt.Fprintf(&text, "Not known: %s\n", unread)
 	}
-	for _, note := range d.Notes {
-		fmt.Fprintf(&b, "Note: %s\n", note)
+	for _, note := range diagnosis.Notes {
+		fmt.Fprintf(&text, "Note: %s\n", note)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(out, text.String())
 	return err
 }

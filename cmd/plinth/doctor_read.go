@@ -110,12 +110,12 @@ func (e *examiner) unlessForbidden(what string, err error) error {
 
 func (e *examiner) readObjects(ctx context.Context) error {
 	core, apps, all := e.client.CoreV1(), e.client.AppsV1(), metav1.ListOptions{}
-	o := &e.objects
+	objects := &e.objects
 	for _, read := range []struct {
 		what string
 		list func() error
 	}{
-		{"Nodes", func() error { l, err := core.Nodes().List(ctx, all); o.Nodes = itemsOf(l, err).Items; return err }},
+		{"Nodes", func() error { l, err := core.Nodes().List(ctx, all); objects.Nodes = itemsOf(l, err).Items; return err }},
 		{"leases of kubelets", func() error { return e.readLeases(ctx, v1.NamespaceNodeLease) }},
 		{"leases of cloud controller managers", func() error {
 			if e.namespace == metav1.NamespaceSystem {
@@ -125,33 +125,33 @@ func (e *examiner) readObjects(ctx context.Context) error {
 		}},
 		{"DaemonSets", func() error {
 			l, err := apps.DaemonSets("").List(ctx, all)
-			o.DaemonSets = itemsOf(l, err).Items
+			objects.DaemonSets = itemsOf(l, err).Items
 			return err
 		}},
 		{"Deployments", func() error {
 			l, err := apps.Deployments("").List(ctx, all)
-			o.Deployments = itemsOf(l, err).Items
+			objects.Deployments = itemsOf(l, err).Items
 			return err
 		}},
 		{"static Pods", func() error {
 			l, err := core.Pods(metav1.NamespaceSystem).List(ctx, all)
-			o.Pods = itemsOf(l, err).Items
+			objects.Pods = itemsOf(l, err).Items
 			return err
 		}},
 		{"Services", func() error {
 			l, err := core.Services("").List(ctx, all)
-			o.Services = itemsOf(l, err).Items
+			objects.Services = itemsOf(l, err).Items
 			return err
 		}},
 		{"ServiceCIDRs", func() error {
 			l, err := e.client.NetworkingV1().ServiceCIDRs().List(ctx, all)
-			o.ServiceCIDRs = itemsOf(l, err).Items
+			objects.ServiceCIDRs = itemsOf(l, err).Items
 			return err
 		}},
 		{"the namespace " + e.namespace, func() error {
 			n, err := core.Namespaces().Get(ctx, e.namespace, metav1.GetOptions{})
 			if err == nil {
-				o.Namespaces = []v1.Namespace{*n}
+				objects.Namespaces = []v1.Namespace{*n}
 			}
 			return err
 		}},

@@ -53,26 +53,26 @@ is a file, a folder, - for the standard input, or the word cluster for what is i
 
 // explainField prints a field and what can stand in it. Several paths are of one field that
 // stands in several places.
-func explainField(w io.Writer, paths ...string) error {
+func explainField(out io.Writer, paths ...string) error {
 	field, of, err := document.FieldAt(paths[0])
 	if err != nil {
 		return exit{exitUsage, err}
 	}
 	if field.Key != "" {
 		for _, path := range paths {
-			fmt.Fprintf(w, "%s: %s%s\n", path, field.Kind(), required(field))
+			fmt.Fprintf(out, "%s: %s%s\n", path, field.Kind(), required(field))
 		}
-		fmt.Fprintf(w, "\n%s\n", wrapped(field.Doc, 80))
+		fmt.Fprintf(out, "\n%s\n", wrapped(field.Doc, 80))
 	} else {
-		fmt.Fprintln(w, wrapped(of.Doc, 80))
+		fmt.Fprintln(out, wrapped(of.Doc, 80))
 	}
 	if len(of.Fields) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "\nKeys:")
+	fmt.Fprintln(out, "\nKeys:")
 	for _, f := range of.Fields {
 		if !f.Hidden {
-			fmt.Fprintf(w, "  %s: %s%s\n%s\n", f.Key, f.Kind(), required(f), indented(wrapped(f.Doc, 74), "      "))
+			fmt.Fprintf(out, "  %s: %s%s\n%s\n", f.Key, f.Kind(), required(f), indented(wrapped(f.Doc, 74), "      "))
 		}
 	}
 	return nil
@@ -102,15 +102,15 @@ func explainMachine(cmd *cobra.Command, cluster clusterFlags, name string, paths
 	case origins == nil:
 		return fmt.Errorf("machine %s: %w", name, inventory.ErrNoMachine)
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, o := range origins {
 		from := o.Note
 		if o.Position.Line > 0 {
 			from = fmt.Sprintf("%s:%d", o.Position.Source, o.Position.Line)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", o.Field, o.Value, from)
+		fmt.Fprintf(out, "%s\t%s\t%s\n", o.Field, o.Value, from)
 	}
-	return w.Flush()
+	return out.Flush()
 }
 
 // wrapped breaks text into lines of at most so many bytes.

@@ -163,40 +163,40 @@ Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says 
 }
 
 // answers are what flags say, and else what is asked.
-func (s start) answers(q *asker, options importer.Options, used []netip.Prefix, docs []document.Document) (a importer.Answers, err error) {
-	a.Used = used
+func (s start) answers(asker *asker, options importer.Options, used []netip.Prefix, docs []document.Document) (answers importer.Answers, err error) {
+	answers.Used = used
 	alone := len(balancers(options.Sources)) == 0
 	if alone { // what another balancer has is not asked for
-		q.ask("Address of a router that speaks BGP with the machines", "--router", s.router, "none", func(said string) (err error) {
+		asker.ask("Address of a router that speaks BGP with the machines", "--router", s.router, "none", func(said string) (err error) {
 			if said != "none" && said != "" {
-				a.Router, err = netip.ParseAddr(said)
+				answers.Router, err = netip.ParseAddr(said)
 			}
 			return err
 		})
 	}
 	switch {
-	case a.Router.IsValid():
-		q.ask("AS number of the router", "--router-asn", s.routerASN, "", func(said string) (err error) { a.RouterASN, err = inventory.ParseASN(said); return err })
-		q.ask("AS number of the machines", "--asn", s.asn, "64514", func(said string) (err error) { a.ASN, err = inventory.ParseASN(said); return err })
+	case answers.Router.IsValid():
+		asker.ask("AS number of the router", "--router-asn", s.routerASN, "", func(said string) (err error) { answers.RouterASN, err = inventory.ParseASN(said); return err })
+		asker.ask("AS number of the machines", "--asn", s.asn, "64514", func(said string) (err error) { answers.ASN, err = inventory.ParseASN(said); return err })
 	case alone:
-		q.ask("Network of the machines", "--network", s.network, importer.Network(options, docs...), func(said string) (err error) {
+		asker.ask("Network of the machines", "--network", s.network, importer.Network(options, docs...), func(said string) (err error) {
 			if said != "" {
-				a.Network, err = netip.ParsePrefix(said)
+				answers.Network, err = netip.ParsePrefix(said)
 			}
 			return err
 		})
 	}
 	if alone || len(s.pool) > 0 {
 		proposed := ""
-		if block, ok := importer.Free(options, a, docs...); ok {
+		if block, ok := importer.Free(options, answers, docs...); ok {
 			proposed = block.String()
 		}
-		q.ask("Addresses that Services get, which no DHCP server gives away", "--pool", strings.Join(s.pool, ","), proposed, func(said string) (err error) {
-			a.Pool, err = ranges(said)
+		asker.ask("Addresses that Services get, which no DHCP server gives away", "--pool", strings.Join(s.pool, ","), proposed, func(said string) (err error) {
+			answers.Pool, err = ranges(said)
 			return err
 		})
 	}
-	return a, q.err
+	return answers, asker.err
 }
 
 // ranges reads addresses with commas between them.

@@ -22,7 +22,7 @@ func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 
 // addresses are those of Nodes that report none: what flags say, and else what is asked. Proposed is what their names resolve to. A Node
 // that nobody gives an address has none. Used is what the cluster has already, which no answer may be.
-func (s start) addresses(ctx context.Context, q *asker, nodes []string, used []netip.Prefix, look func(ctx context.Context, name string) ([]netip.Addr, error)) (map[string][]netip.Addr, error) {
+func (s start) addresses(ctx context.Context, asker *asker, nodes []string, used []netip.Prefix, look func(ctx context.Context, name string) ([]netip.Addr, error)) (map[string][]netip.Addr, error) {
 	said, err := s.saidAddresses(nodes)
 	if err != nil {
 		return nil, err
@@ -32,10 +32,10 @@ func (s start) addresses(ctx context.Context, q *asker, nodes []string, used []n
 	all := map[string][]netip.Addr{}
 	for _, name := range nodes {
 		proposed := strings.Join(proposals[name], ",")
-		if q.quiet && proposed != "" {
-			fmt.Fprintf(q.out, "Node %s reports no address: taken is what its name resolves to here, %s\n", name, strings.Join(proposals[name], ", "))
+		if asker.quiet && proposed != "" {
+			fmt.Fprintf(asker.out, "Node %s reports no address: taken is what its name resolves to here, %s\n", name, strings.Join(proposals[name], ", "))
 		}
-		q.ask("Address of Node "+name+", which reports none", "--address", strings.Join(said[name], ","), proposed, func(text string) error {
+		asker.ask("Address of Node "+name+", which reports none", "--address", strings.Join(said[name], ","), proposed, func(text string) error {
 			list, err := addressList(text)
 			if err == nil {
 				err = checkAddresses(list, all, used)
@@ -46,7 +46,7 @@ func (s start) addresses(ctx context.Context, q *asker, nodes []string, used []n
 			return err
 		})
 	}
-	return all, q.err
+	return all, asker.err
 }
 
 // saidAddresses are what --address says of each Node: NODE=ADDRESS, further addresses after commas.
@@ -86,18 +86,18 @@ func addressList(text string) (all []netip.Addr, err error) {
 
 // checkAddresses refuses what no machine can have, and what another one, or something else of the cluster, has.
 func checkAddresses(list []netip.Addr, others map[string][]netip.Addr, used []netip.Prefix) error {
-	for i, a := range list {
+	for i, addr := range list {
 		switch {
-		case !a.IsGlobalUnicast() || a.Is4In6() || a.Zone() != "":
-			return fmt.Errorf("%v is no address that other machines reach a machine by", a)
-		case slices.Contains(list[:i], a):
-			return fmt.Errorf("%v is there twice", a)
-		case slices.Contains(used, netip.PrefixFrom(a, a.BitLen())):
-			return fmt.Errorf("%v is in use in the cluster: another Node, or a Service, has it", a)
+		case !addr.IsGlobalUnicast() || addr.Is4In6() || addr.Zone() != "":
+			return fmt.Errorf("%v is no address that other machines reach a machine by", addr)
+		case slices.Contains(list[:i], addr):
+			return fmt.Errorf("%v is there twice", addr)
+		case slices.Contains(used, netip.PrefixFrom(addr, addr.BitLen())):
+			return fmt.Errorf("%v is in use in the cluster: another Node, or a Service, has it", addr)
 		}
 		for name, have := range others {
-			if slices.Contains(have, a) {
-				return fmt.Errorf("%v is the address of Node %s", a, name)
+			if slices.Contains(have, addr) {
+				return fmt.Errorf("%v is the address of Node %s", addr, name)
 			}
 		}
 	}
@@ -132,14 +132,14 @@ func proposedAddresses(found map[string][]netip.Addr, used []netip.Prefix) map[s
 	names := map[netip.Addr]map[string]bool{}
 	for name, addrs := range found {
 		var usable []netip.Addr
-		for _, a := range addrs {
-			a = a.Unmap()
-			if checkAddresses([]netip.Addr{a}, nil, nil) == nil && !slices.ContainsFunc(used, func(p netip.Prefix) bool { return p.Contains(a) }) {
-				usable = append(usable, a)
-				if names[a] == nil {
-					names[a] = map[string]bool{}
+		for _, addr := range addrs {
+			addr = addr.Unmap()
+			if checkAddresses([]netip.Addr{addr}, nil, nil) == nil && !slices.ContainsFunc(used, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+				usable = append(usable, addr)
+				if names[addr] == nil {
+					names[addr] = map[string]bool{}
 				}
-				names[a][name] = true
+				names[addr][name] = true
 			}
 		}
 		found[name] = usable
@@ -177,18 +177,18 @@ func neighbours(found map[string][]netip.Addr, name string, used []netip.Prefix)
 // nearest is the first address of a family that has the longest prefix in common with any of others; false: there is none of the family.
 func nearest(addrs, others []netip.Addr, is4 bool) (best netip.Addr, ok bool) {
 	longest := -1
-	for _, a := range addrs {
-		if a.Is4() != is4 {
+	for _, addr := range addrs {
+		if addr.Is4() != is4 {
 			continue
 		}
 		bits := 0
 		for _, o := range others {
 			if o.Is4() == is4 {
-				bits = max(bits, commonBits(a, o))
+				bits = max(bits, commonBits(addr, o))
 			}
 		}
 		if bits > longest {
-			best, longest = a, bits
+			best, longest = addr, bits
 		}
 	}
 	return best, longest >= 0

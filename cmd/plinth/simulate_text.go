@@ -22,14 +22,14 @@ type simulated struct {
 
 func simulatedOf(o preview.Outcome, notKnown []string) simulated { return simulated{o, notKnown} }
 
-func (s simulated) write(w io.Writer, output string) error {
+func (s simulated) write(out io.Writer, output string) error {
 	switch output {
 	case "json":
-		return printJSON(w, s.json())
+		return printJSON(out, s.json())
 	case "markdown":
-		return writeLines(w, s.markdown())
+		return writeLines(out, s.markdown())
 	}
-	return writeLines(w, s.text())
+	return writeLines(out, s.text())
 }
 
 // parts are what differs, worst first.
@@ -108,13 +108,13 @@ func lostVIP(c preview.VIPChange) edit.LostVIP {
 }
 
 func (s simulated) singleLines() (out []string) {
-	for _, c := range s.VIPs {
-		machine, router := c.LeftWithOne()
+	for _, change := range s.VIPs {
+		machine, router := change.LeftWithOne()
 		if machine != "" {
-			out = append(out, fmt.Sprintf("%s has one machine left for %s: %s", holders(c.Is.Services), c.Is.Addr, machine))
+			out = append(out, fmt.Sprintf("%s has one machine left for %s: %s", holders(change.Is.Services), change.Is.Addr, machine))
 		}
 		if router != "" {
-			out = append(out, fmt.Sprintf("%s has one router left for %s: %s", holders(c.Is.Services), c.Is.Addr, router))
+			out = append(out, fmt.Sprintf("%s has one router left for %s: %s", holders(change.Is.Services), change.Is.Addr, router))
 		}
 	}
 	return out
@@ -134,14 +134,14 @@ func (s simulated) hopLines() (out []string) {
 // hopsNamed is how many next hops are named: what a person takes in at a glance.
 const hopsNamed = 8
 
-func hopText(h preview.Hops) string {
+func hopText(hops preview.Hops) string {
 	switch {
-	case len(h) == 0:
+	case len(hops) == 0:
 		return "no next hop"
-	case len(h) > hopsNamed:
-		return fmt.Sprintf("%d next hops", len(h))
+	case len(hops) > hopsNamed:
+		return fmt.Sprintf("%d next hops", len(hops))
 	}
-	return h.String()
+	return hops.String()
 }
 
 func vipsOf(all []netip.Addr) string { return shortened(lines(all), "VIP") }
@@ -175,24 +175,24 @@ func podLines(o preview.Outcome, cut bool) (out []string) {
 }
 
 // podChange says what becomes of a path, without what others have in common with it.
-func podChange(c preview.PodChange) string {
-	if c.Cut() {
+func podChange(change preview.PodChange) string {
+	if change.Cut() {
 		var reasons []string
-		for _, w := range c.Is {
+		for _, w := range change.Is {
 			if w.Kind == preview.NoWay {
 				reasons = append(reasons, w.String())
 			}
 		}
 		some := ""
-		if !c.Lost() {
+		if !change.Lost() {
 			some = "some "
 		}
 		return some + strings.Join(reasons, "; ")
 	}
-	was, is := routersOf(c.Was), routersOf(c.Is)
+	was, is := routersOf(change.Was), routersOf(change.Is)
 	var out []string
-	if k := kindsOf(c.Is); k != kindsOf(c.Was) {
-		out = append(out, cmp.Or(kindsOf(c.Was), "none")+" -> "+cmp.Or(k, "none"))
+	if k := kindsOf(change.Is); k != kindsOf(change.Was) {
+		out = append(out, cmp.Or(kindsOf(change.Was), "none")+" -> "+cmp.Or(k, "none"))
 	}
 	if gone := without(was, is); len(gone) > 0 && len(is) > 0 {
 		out = append(out, "without "+strings.Join(gone, ", "))
@@ -238,17 +238,17 @@ func pairsOfRacks(paths []preview.PodChange) (out []string) {
 		rack := slices.MaxFunc(sortedKeys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[a], count[b]), cmp.Compare(b, a)) })
 		var to, from []string
 		var left []preview.PodChange
-		for _, p := range paths {
+		for _, change := range paths {
 			switch rack {
-			case p.From:
-				to = append(to, p.To)
-				if p.To == rack {
-					from = append(from, p.From)
+			case change.From:
+				to = append(to, change.To)
+				if change.To == rack {
+					from = append(from, change.From)
 				}
-			case p.To:
-				from = append(from, p.From)
+			case change.To:
+				from = append(from, change.From)
 			default:
-				left = append(left, p)
+				left = append(left, change)
 			}
 		}
 		out, paths = append(out, racksText(rack, to, from)...), left
@@ -292,12 +292,12 @@ type eachRow struct {
 
 func (r eachRow) loses() bool { return r.cut }
 
-func rowOf(name string, o preview.Outcome) eachRow {
-	row := eachRow{Fails: name, VIPsLost: []string{}, Racks: append([]string{}, o.Racks...), cut: o.Loses()}
-	for _, c := range o.Lost() {
+func rowOf(name string, outcome preview.Outcome) eachRow {
+	row := eachRow{Fails: name, VIPsLost: []string{}, Racks: append([]string{}, outcome.Racks...), cut: outcome.Loses()}
+	for _, c := range outcome.Lost() {
 		row.VIPsLost = append(row.VIPsLost, c.Is.Addr.String())
 	}
-	for _, c := range o.VIPs {
+	for _, c := range outcome.VIPs {
 		if machine, router := c.LeftWithOne(); machine+router != "" {
 			row.Single++
 		}
@@ -305,7 +305,7 @@ func rowOf(name string, o preview.Outcome) eachRow {
 			row.Shifted++
 		}
 	}
-	for _, c := range o.Pods {
+	for _, c := range outcome.Pods {
 		if c.Cut() {
 			row.PodPairs++
 		}
@@ -313,14 +313,14 @@ func rowOf(name string, o preview.Outcome) eachRow {
 	return row
 }
 
-func (t eachTable) write(w io.Writer, output string) error {
+func (t eachTable) write(out io.Writer, output string) error {
 	switch output {
 	case "json":
-		return printJSON(w, map[string]any{"each": append([]eachRow{}, t.Rows...), "notKnown": append([]string{}, t.NotKnown...)})
+		return printJSON(out, map[string]any{"each": append([]eachRow{}, t.Rows...), "notKnown": append([]string{}, t.NotKnown...)})
 	case "markdown":
-		return writeLines(w, t.markdown())
+		return writeLines(out, t.markdown())
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, strings.ToUpper(strings.Join(columnsOfEach, "\t")))
 	for _, r := range t.Rows {
 		fmt.Fprintln(table, strings.Join(r.cells(), "\t"))
@@ -329,7 +329,7 @@ func (t eachTable) write(w io.Writer, output string) error {
 		return err
 	}
 	for _, n := range t.NotKnown {
-		if _, err := fmt.Fprintln(w, "Not known: "+n); err != nil {
+		if _, err := fmt.Fprintln(out, "Not known: "+n); err != nil {
 			return err
 		}
 	}

@@ -43,13 +43,13 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 			if err != nil {
 				return err
 			}
-			return view.show(cmd, func(ctx context.Context, w io.Writer) (bool, error) {
+			return view.show(cmd, func(ctx context.Context, out io.Writer) (bool, error) {
 				seen, err := reader.Read(ctx)
 				if err != nil {
 					return false, err
 				}
 				s := diagnose.Of(seen)
-				return len(s.Findings) == 0, write(w, s)
+				return len(s.Findings) == 0, write(out, s)
 			})
 		},
 	}
@@ -60,15 +60,15 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 }
 
 // reader reads the cluster that config says how to reach.
-func (c clusterFlags) reader(ctx context.Context) (r survey.Reader, config *rest.Config, err error) {
+func (c clusterFlags) reader(ctx context.Context) (reader survey.Reader, config *rest.Config, err error) {
 	if config, err = c.config(); err != nil {
-		return r, nil, err
+		return reader, nil, err
 	}
-	if r, err = survey.New(config, c.namespace); err != nil {
-		return r, nil, err
+	if reader, err = survey.New(config, c.namespace); err != nil {
+		return reader, nil, err
 	}
-	r.Namespace, err = c.in(ctx, r.Client)
-	return r, config, err
+	reader.Namespace, err = c.in(ctx, reader.Client)
+	return reader, config, err
 }
 
 // chosen is the writer of a form of output.

@@ -51,7 +51,7 @@ func (d detail[T]) command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return view.show(cmd, func(ctx context.Context, w io.Writer) (bool, error) {
+			return view.show(cmd, func(ctx context.Context, out io.Writer) (bool, error) {
 				seen, err := reader.Read(ctx)
 				if err != nil {
 					return false, err
@@ -61,7 +61,7 @@ func (d detail[T]) command() *cobra.Command {
 					answers = asker.Ask(ctx, seen.Agents, diagnose.NodesToAsk(seen))
 				}
 				all := d.of(seen, answers)
-				return all.Well, write(w, all)
+				return all.Well, write(out, all)
 			})
 		},
 	}
@@ -93,8 +93,8 @@ func (d detail[T]) writers() map[string]func(io.Writer, diagnose.Details[T]) err
 }
 
 // write prints a table, and below it whom it lacks.
-func (d detail[T]) write(w io.Writer, all diagnose.Details[T], wide bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+func (d detail[T]) write(out io.Writer, all diagnose.Details[T], wide bool) error {
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	row := func(cell func(column[T]) string) {
 		var cells []string
 		for _, c := range d.columns {
@@ -112,7 +112,7 @@ func (d detail[T]) write(w io.Writer, all diagnose.Details[T], wide bool) error 
 		return err
 	}
 	if len(all.NotAsked) > 0 {
-		writeList(w, fmt.Sprintf("\nNot asked (%s):", countOf(len(all.NotAsked), "agent")), reasonsOf(all.NotAsked, wide))
+		writeList(out, fmt.Sprintf("\nNot asked (%s):", countOf(len(all.NotAsked), "agent")), reasonsOf(all.NotAsked, wide))
 	}
 	return nil
 }

@@ -21,29 +21,29 @@ func writeStatusText(w io.Writer, s diagnose.Status) error {
 // writeStatusWide prints a line for each problem of each thing.
 func writeStatusWide(w io.Writer, s diagnose.Status) error { return writeStatus(w, s, s.NotWell) }
 
-func writeStatus(w io.Writer, s diagnose.Status, problems []string) error {
-	fmt.Fprintf(w, "inventory %s, generation %s\n", cmp.Or(s.Inventory, "none"), cmp.Or(s.Generation, "unknown"))
-	if s.Leads != "" {
-		fmt.Fprintf(w, "controller %s leads\n", s.Leads)
+func writeStatus(out io.Writer, status diagnose.Status, problems []string) error {
+	fmt.Fprintf(out, "inventory %s, generation %s\n", cmp.Or(status.Inventory, "none"), cmp.Or(status.Generation, "unknown"))
+	if status.Leads != "" {
+		fmt.Fprintf(out, "controller %s leads\n", status.Leads)
 	}
-	fmt.Fprintln(w)
-	if err := writeTables(w, s); err != nil {
+	fmt.Fprintln(out)
+	if err := writeTables(out, status); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nServices of type LoadBalancer: %d\n", s.Services)
-	if s.NotKnown != "" {
-		fmt.Fprintf(w, "Not known: %s\n", s.NotKnown)
+	fmt.Fprintf(out, "\nServices of type LoadBalancer: %d\n", status.Services)
+	if status.NotKnown != "" {
+		fmt.Fprintf(out, "Not known: %s\n", status.NotKnown)
 	}
-	writeList(w, "\nOut of service:", lines(s.OutOfService))
+	writeList(out, "\nOut of service:", lines(status.OutOfService))
 	if len(problems) == 0 {
 		well := "\nNo problems."
-		if s.NotKnown != "" {
+		if status.NotKnown != "" {
 			well = "\nNo problems in what is known."
 		}
-		_, err := fmt.Fprintln(w, well)
+		_, err := fmt.Fprintln(out, well)
 		return err
 	}
-	writeList(w, "\nProblems:", problems)
+	writeList(out, "\nProblems:", problems)
 	return nil
 }
 
@@ -53,19 +53,19 @@ func writeList(w io.Writer, title string, all []string) {
 	}
 }
 
-func writeTables(w io.Writer, s diagnose.Status) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "RACK\tMACHINES\tNODES READY\tFABRIC READY\tOUT OF SERVICE")
-	for _, r := range s.Racks {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", r.Name, r.Machines, r.NodesReady, r.FabricReady, r.OutOfService)
+func writeTables(w io.Writer, status diagnose.Status) error {
+	out := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(out, "RACK\tMACHINES\tNODES READY\tFABRIC READY\tOUT OF SERVICE")
+	for _, r := range status.Racks {
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%d\n", r.Name, r.Machines, r.NodesReady, r.FabricReady, r.OutOfService)
 	}
-	if len(s.Pools) > 0 {
-		fmt.Fprintln(t, "\nPOOL\tSTATE\tVIPS HELD\tFREE")
+	if len(status.Pools) > 0 {
+		fmt.Fprintln(out, "\nPOOL\tSTATE\tVIPS HELD\tFREE")
 	}
-	for _, p := range s.Pools {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", cmp.Or(p.Name, "-"), p.State, p.VIPs, freeOf(p))
+	for _, p := range status.Pools {
+		fmt.Fprintf(out, "%s\t%s\t%d\t%s\n", cmp.Or(p.Name, "-"), p.State, p.VIPs, freeOf(p))
 	}
-	return t.Flush()
+	return out.Flush()
 }
 
 // freeOf says how many addresses of a pool are free, by family.
@@ -99,13 +99,13 @@ func alike(all []diagnose.Finding) (out []string) {
 	for _, f := range all {
 		names[what{f.Kind, f.Reason, f.Message}] = append(names[what{f.Kind, f.Reason, f.Message}], f.Name)
 	}
-	for _, f := range all {
-		same := names[what{f.Kind, f.Reason, f.Message}]
+	for _, finding := range all {
+		same := names[what{finding.Kind, finding.Reason, finding.Message}]
 		switch {
-		case f.Name == "" || len(same) < manyAlike:
-			out = append(out, f.String())
-		case same[0] == f.Name:
-			out = append(out, f.String()+"; the same: "+someNames(same[1:]))
+		case finding.Name == "" || len(same) < manyAlike:
+			out = append(out, finding.String())
+		case same[0] == finding.Name:
+			out = append(out, finding.String()+"; the same: "+someNames(same[1:]))
 		}
 	}
 	return out

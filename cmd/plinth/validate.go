@@ -154,14 +154,14 @@ func problemOf(p inventory.Problem) problemJSON {
 	return out
 }
 
-func writeJSON(w io.Writer, r report) error {
-	all := make([]problemJSON, 0, len(r.problems))
-	for _, p := range r.problems {
+func writeJSON(w io.Writer, report report) error {
+	all := make([]problemJSON, 0, len(report.problems))
+	for _, p := range report.problems {
 		all = append(all, problemOf(p))
 	}
 	return printJSON(w, map[string]any{
-		"valid": r.inventory != nil, "errors": len(r.problems.Errors()), "warnings": len(r.problems.Warnings()), "problems": all,
-		"passedOver": append([]string{}, r.edit.PassedOver...),
+		"valid": report.inventory != nil, "errors": len(report.problems.Errors()), "warnings": len(report.problems.Warnings()), "problems": all,
+		"passedOver": append([]string{}, report.edit.PassedOver...),
 	})
 }
 

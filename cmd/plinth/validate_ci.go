@@ -11,17 +11,17 @@ import (
 )
 
 // writeGitHub prints annotations as GitHub's workflow commands.
-func writeGitHub(w io.Writer, r report) error {
-	for _, p := range r.problems {
-		text := p.Message
-		for _, more := range []struct{ before, text string }{{"got ", p.Value}, {"accepted: ", p.Accepted}, {"", p.Help()}} {
+func writeGitHub(out io.Writer, report report) error {
+	for _, problem := range report.problems {
+		text := problem.Message
+		for _, more := range []struct{ before, text string }{{"got ", problem.Value}, {"accepted: ", problem.Accepted}, {"", problem.Help()}} {
 			if more.text != "" {
 				text += "; " + more.before + more.text
 			}
 		}
-		at := r.edit.InFile(p.Position())
-		title := strings.TrimSpace(string(p.Code) + " " + p.Path)
-		if _, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", p.Severity, property(at.Source), max(at.Line, 1), max(at.Column, 1), property(title), data(text)); err != nil {
+		at := report.edit.InFile(problem.Position())
+		title := strings.TrimSpace(string(problem.Code) + " " + problem.Path)
+		if _, err := fmt.Fprintf(out, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", problem.Severity, property(at.Source), max(at.Line, 1), max(at.Column, 1), property(title), data(text)); err != nil {
 			return err
 		}
 	}
@@ -38,37 +38,37 @@ func property(s string) string {
 }
 
 // writeSARIF prints SARIF 2.1.0.
-func writeSARIF(w io.Writer, r report) error {
-	results := make([]any, 0, len(r.problems))
-	for _, p := range r.problems {
-		results = append(results, sarifResult(p, r.edit.InFile))
+func writeSARIF(w io.Writer, report report) error {
+	results := make([]any, 0, len(report.problems))
+	for _, p := range report.problems {
+		results = append(results, sarifResult(p, report.edit.InFile))
 	}
 	return printJSON(w, map[string]any{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
 		"version": "2.1.0",
 		"runs": []any{map[string]any{
-			"tool":       map[string]any{"driver": map[string]any{"name": "plinth", "version": buildinfo.Version, "rules": sarifRules(r.problems)}},
+			"tool":       map[string]any{"driver": map[string]any{"name": "plinth", "version": buildinfo.Version, "rules": sarifRules(report.problems)}},
 			"columnKind": "unicodeCodePoints",
 			"results":    results,
 		}},
 	})
 }
 
-func sarifResult(p inventory.Problem, inFile func(inventory.Position) inventory.Position) map[string]any {
-	text := p.Message
-	if p.Path != "" {
-		text = p.Path + " " + text
+func sarifResult(problem inventory.Problem, inFile func(inventory.Position) inventory.Position) map[string]any {
+	text := problem.Message
+	if problem.Path != "" {
+		text = problem.Path + " " + text
 	}
-	if help := p.Help(); help != "" {
+	if help := problem.Help(); help != "" {
 		text += "; " + help
 	}
 	out := map[string]any{
-		"ruleId": string(p.Code), "level": string(p.Severity), "message": map[string]any{"text": text},
-		"locations": []any{sarifLocation(inFile(p.Position()))},
+		"ruleId": string(problem.Code), "level": string(problem.Severity), "message": map[string]any{"text": text},
+		"locations": []any{sarifLocation(inFile(problem.Position()))},
 	}
-	if len(p.Related) > 0 {
+	if len(problem.Related) > 0 {
 		var related []any
-		for _, r := range p.Related {
+		for _, r := range problem.Related {
 			related = append(related, sarifLocation(inFile(r)))
 		}
 		out["relatedLocations"] = related

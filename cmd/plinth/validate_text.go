@@ -15,20 +15,20 @@ import (
 
 // writeText prints problems like a compiler: what, where, the line with a
 // caret under it, and help.
-func writeText(w io.Writer, r report) error {
-	var b bytes.Buffer
+func writeText(out io.Writer, report report) error {
+	var text bytes.Buffer
 	lines := map[string]*document.Lines{}
-	for _, d := range r.edit.Documents {
+	for _, d := range report.edit.Documents {
 		lines[d.Source] = d.Lines()
 	}
-	for _, p := range r.problems {
-		writeProblem(&b, p, lines[p.Source])
+	for _, p := range report.problems {
+		writeProblem(&text, p, lines[p.Source])
 	}
-	b.WriteString(r.summary() + "\n")
-	if others := counted(r.edit.PassedOver); len(others) > 0 {
-		b.WriteString("passed over: " + strings.Join(others, ", ") + "\n")
+	text.WriteString(report.summary() + "\n")
+	if others := counted(report.edit.PassedOver); len(others) > 0 {
+		text.WriteString("passed over: " + strings.Join(others, ", ") + "\n")
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := out.Write(text.Bytes())
 	return err
 }
 
@@ -71,20 +71,20 @@ func countOf(n int, what string) string {
 
 // writeProblem prints one problem and an empty line. What may be a password
 // stays out of terminals and build logs. lines are those of its document, nil where it is about none.
-func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *document.Lines) {
-	fmt.Fprintf(b, "%s[%s]: ", p.Severity, p.Code)
-	if p.Path != "" {
-		b.WriteString(p.Path + " ")
+func writeProblem(b *bytes.Buffer, problem inventory.Problem, lines *document.Lines) {
+	fmt.Fprintf(b, "%s[%s]: ", problem.Severity, problem.Code)
+	if problem.Path != "" {
+		b.WriteString(problem.Path + " ")
 	}
-	b.WriteString(p.Message + "\n")
-	margin := strings.Repeat(" ", len(fmt.Sprint(p.Line)))
-	if at := p.Position().String(); at != "" {
+	b.WriteString(problem.Message + "\n")
+	margin := strings.Repeat(" ", len(fmt.Sprint(problem.Line)))
+	if at := problem.Position().String(); at != "" {
 		fmt.Fprintf(b, "%s--> %s\n", margin, at)
 	}
-	if line, column, ok := lines.At(p.Line, p.Column); ok {
-		fmt.Fprintf(b, "%s |\n%d | %s\n", margin, p.Line, line)
+	if line, column, ok := lines.At(problem.Line, problem.Column); ok {
+		fmt.Fprintf(b, "%s |\n%d | %s\n", margin, problem.Line, line)
 		if column > 0 {
-			fmt.Fprintf(b, "%s | %s\n", margin, caret(line, column, p.Value))
+			fmt.Fprintf(b, "%s | %s\n", margin, caret(line, column, problem.Value))
 		}
 	}
 	note := func(what, text string) {
@@ -92,12 +92,12 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *document.Lines) {
 			fmt.Fprintf(b, "%s = %s: %s\n", margin, what, strings.ReplaceAll(text, "\n", "\n"+margin+"     "))
 		}
 	}
-	note("accepted", p.Accepted)
-	note("help", p.Help())
-	for _, r := range p.Related {
+	note("accepted", problem.Accepted)
+	note("help", problem.Help())
+	for _, r := range problem.Related {
 		note("see also", r.String())
 	}
-	note("more", "plinth explain "+string(p.Code))
+	note("more", "plinth explain "+string(problem.Code))
 	b.WriteByte('\n')
 }
 

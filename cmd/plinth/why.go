@@ -145,19 +145,19 @@ var chainWriters = map[string]func(io.Writer, diagnose.Chain) error{
 }
 
 // writeChainText prints a line for each link, and below one that does not hold what would mend it.
-func writeChainText(w io.Writer, c diagnose.Chain) error {
+func writeChainText(out io.Writer, c diagnose.Chain) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, c.What)
-	for _, l := range c.Links {
-		text := l.Text
-		if l.Reason != "" && !strings.Contains(text, l.Reason) {
-			text = l.Reason + ": " + text
+	for _, link := range c.Links {
+		text := link.Text
+		if link.Reason != "" && !strings.Contains(text, link.Reason) {
+			text = link.Reason + ": " + text
 		}
-		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-10s %-10s %s", l.Step, l.Mark, text), " "))
-		if l.Help != "" {
-			fmt.Fprintf(&b, "  %-21s %s\n", "", "-> "+l.Help)
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-10s %-10s %s", link.Step, link.Mark, text), " "))
+		if link.Help != "" {
+			fmt.Fprintf(&b, "  %-21s %s\n", "", "-> "+link.Help)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(out, b.String())
 	return err
 }

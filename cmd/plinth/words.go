@@ -14,23 +14,23 @@ import (
 
 // explainName prints all that a name means: a field, the code of a problem, and what the
 // reference pages say of it.
-func explainName(w io.Writer, name string) error {
+func explainName(out io.Writer, name string) error {
 	name = bareCode(name)
 	code, isCode := codeOf(name)
 	if isCode {
-		return explainCode(w, code)
+		return explainCode(out, code)
 	}
 	if _, _, err := document.FieldAt(name); err == nil {
-		return explainField(w, name)
+		return explainField(out, name)
 	}
 	words, fields := wordsNamed(name), sameFields(pathsEnding(name))
 	for i, word := range words {
-		separate(w, i)
-		explainWord(w, word)
+		separate(out, i)
+		explainWord(out, word)
 	}
 	for i, paths := range fields {
-		separate(w, len(words)+i)
-		if err := explainField(w, paths...); err != nil {
+		separate(out, len(words)+i)
+		if err := explainField(out, paths...); err != nil {
 			return err
 		}
 	}
@@ -74,15 +74,15 @@ func explainCode(w io.Writer, d document.CodeDoc) error {
 }
 
 // explainWord prints a row of a page.
-func explainWord(w io.Writer, word docs.Word) {
-	fmt.Fprintf(w, "%s: %s\n\n", word.Name, cmp.Or(word.Kind, "name"))
+func explainWord(out io.Writer, word docs.Word) {
+	fmt.Fprintf(out, "%s: %s\n\n", word.Name, cmp.Or(word.Kind, "name"))
 	for _, fact := range word.Facts {
-		fmt.Fprintln(w, wrapped(fact.Column+": "+fact.Text, 80))
+		fmt.Fprintln(out, wrapped(fact.Column+": "+fact.Text, 80))
 	}
 	if word.Text != "" {
-		fmt.Fprintln(w, wrapped(word.Text, 80))
+		fmt.Fprintln(out, wrapped(word.Text, 80))
 	}
-	fmt.Fprintf(w, "\nmore: docs/%s, %q\n", word.Page, word.Section)
+	fmt.Fprintf(out, "\nmore: docs/%s, %q\n", word.Page, word.Section)
 }
 
 // asAbove is the meaning of a word that the page has already.

@@ -14,13 +14,13 @@ import (
 // left.
 func advised[T any](d *decoder, n *yaml.Node, read reader[T]) (T, bool) {
 	before := len(d.faults)
-	v, ok := read(d, n)
+	value, ok := read(d, n)
 	for i := range d.faults[before:] {
 		if f := &d.faults[before+i]; f.node == n && !f.elsewhere {
 			f.suggestion = taken(d, f.suggestion, read)
 		}
 	}
-	return v, ok
+	return value, ok
 }
 
 // taken is advice that a reader takes: this, or what it says of this in turn. Empty: none of these is taken.
@@ -31,13 +31,13 @@ func taken[T any](d *decoder, advice string, read reader[T]) string {
 			return ""
 		}
 		value, unquoted := strings.CutSuffix(advice, withoutQuotes)
-		n, legible := written(value)
+		node, legible := written(value)
 		if !legible {
 			advice, unquoted = strconv.Quote(value), false
-			n, _ = written(advice)
+			node, _ = written(advice)
 		}
 		try := &decoder{lenient: d.lenient, strict: d.strict, steps: 1000}
-		if _, ok := read(try, n); ok && !slices.ContainsFunc(try.faults, func(f fault) bool { return f.severity != inventory.Warning }) {
+		if _, ok := read(try, node); ok && !slices.ContainsFunc(try.faults, func(f fault) bool { return f.severity != inventory.Warning }) {
 			return advice
 		}
 		if len(try.faults) == 0 || try.faults[0].elsewhere || unquoted {

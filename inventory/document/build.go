@@ -12,35 +12,35 @@ import (
 // build turns raw values into the core types, with every default that is
 // resolved once and for all.
 func (d *decoder) build(raw *rawInventory) *inventory.Inventory {
-	s := &raw.Spec
+	spec := &raw.Spec
 	inv := &inventory.Inventory{
 		Name:   raw.Metadata.Name.v,
-		Region: s.Region.or(""),
-		Expect: inventory.Expect{Racks: sortedTexts(s.Expect.Racks), Pools: sortedTexts(s.Expect.Pools)},
+		Region: spec.Region.or(""),
+		Expect: inventory.Expect{Racks: sortedTexts(spec.Expect.Racks), Pools: sortedTexts(spec.Expect.Pools)},
 		Safety: inventory.Safety{
-			MaxRemoved: option(s.Safety.MaxRemoved), MaxUnreachable: option(s.Safety.MaxUnreachable), MaxDrained: option(s.Safety.MaxDrained),
-			Paused: s.Safety.Paused.v, SessionTrial: option(s.Safety.SessionTrial),
+			MaxRemoved: option(spec.Safety.MaxRemoved), MaxUnreachable: option(spec.Safety.MaxUnreachable), MaxDrained: option(spec.Safety.MaxDrained),
+			Paused: spec.Safety.Paused.v, SessionTrial: option(spec.Safety.SessionTrial),
 		},
-		NodeLabels:  keyed(s.Labels),
-		BGP:         inventory.BGP{ASN: s.BGP.ASN.v, Session: d.session(&s.BGP.rawSession)},
-		Communities: keyed(s.Communities),
-		PodNetwork:  d.podNetwork(&s.PodNetwork),
-		OnLink:      s.OnLink.settings(),
+		NodeLabels:  keyed(spec.Labels),
+		BGP:         inventory.BGP{ASN: spec.BGP.ASN.v, Session: d.session(&spec.BGP.rawSession)},
+		Communities: keyed(spec.Communities),
+		PodNetwork:  d.podNetwork(&spec.PodNetwork),
+		OnLink:      spec.OnLink.settings(),
 	}
 	if inv.Region == "" && !d.lenient {
 		inv.Region = inv.Name
 	}
-	for p := range s.BFDProfiles.each() {
+	for p := range spec.BFDProfiles.each() {
 		inv.BFDProfiles = append(inv.BFDProfiles, d.bfdProfile(p))
 	}
-	inv.Routers = d.routers(&s.Routers, "")
-	for p := range s.Pools.each() {
+	inv.Routers = d.routers(&spec.Routers, "")
+	for p := range spec.Pools.each() {
 		inv.Pools = append(inv.Pools, d.pool(p, inv.Communities))
 	}
-	for st := range s.Storage.each() {
+	for st := range spec.Storage.each() {
 		inv.Storage = append(inv.Storage, d.storage(st))
 	}
-	for r := range s.Racks.each() {
+	for r := range spec.Racks.each() {
 		inv.Racks = append(inv.Racks, d.rack(r))
 		inv.Routers = append(inv.Routers, d.routers(&r.Routers, r.Name.v)...)
 	}
@@ -55,26 +55,26 @@ func (d *decoder) build(raw *rawInventory) *inventory.Inventory {
 }
 
 // session reads what one place says about sessions.
-func (d *decoder) session(r *rawSession) inventory.SessionOptions {
-	o := inventory.SessionOptions{
-		HoldTime:          option(r.HoldTime),
-		RestartTime:       option(r.GracefulRestart),
-		TTLSecurity:       option(r.TTLSecurity),
-		Multihop:          inventory.Option[uint8]{Value: uint8(r.Multihop.v), Set: r.Multihop.given()},
-		BFD:               option(r.BFD),
-		AdvertisePodCIDRs: option(r.Advertise.PodCIDRs),
-		Learn:             option(r.Learn),
+func (d *decoder) session(session *rawSession) inventory.SessionOptions {
+	options := inventory.SessionOptions{
+		HoldTime:          option(session.HoldTime),
+		RestartTime:       option(session.GracefulRestart),
+		TTLSecurity:       option(session.TTLSecurity),
+		Multihop:          inventory.Option[uint8]{Value: uint8(session.Multihop.v), Set: session.Multihop.given()},
+		BFD:               option(session.BFD),
+		AdvertisePodCIDRs: option(session.Advertise.PodCIDRs),
+		Learn:             option(session.Learn),
 	}
-	if o.BFD.Value == "off" {
-		o.BFD.Value = ""
+	if options.BFD.Value == "off" {
+		options.BFD.Value = ""
 	}
-	if p := &r.PasswordFrom; p.node != nil {
+	if p := &session.PasswordFrom; p.node != nil {
 		if !d.part && (!p.Secret.given() || !p.Key.given()) {
 			d.requireSecret(p)
 		}
-		o.Password = inventory.Some(inventory.SecretKey{Secret: p.Secret.v, Key: p.Key.v})
+		options.Password = inventory.Some(inventory.SecretKey{Secret: p.Secret.v, Key: p.Key.v})
 	}
-	return o
+	return options
 }
 
 // require notes each key that is missing from a mapping.
@@ -88,14 +88,14 @@ func (d *decoder) require(n *yaml.Node, keys ...string) {
 
 // requireSecret notes what is missing from the name of a Secret's key. Without
 // it a session would have an empty password.
-func (d *decoder) requireSecret(r *rawSecretKey) {
+func (d *decoder) requireSecret(rawSecretKey *rawSecretKey) {
 	need := func(s scalar[string], key, suggestion string) {
-		if !s.given() && !d.has(r.node, key) {
-			d.refuse(r.node, refusal{code: inventory.Missing, message: key + " is missing", accepted: "{secret: …, key: …}", suggestion: suggestion})
+		if !s.given() && !d.has(rawSecretKey.node, key) {
+			d.refuse(rawSecretKey.node, refusal{code: inventory.Missing, message: key + " is missing", accepted: "{secret: …, key: …}", suggestion: suggestion})
 		}
 	}
-	need(r.Secret, "secret", "secret: bgp")
-	need(r.Key, "key", "key: password")
+	need(rawSecretKey.Secret, "secret", "secret: bgp")
+	need(rawSecretKey.Key, "key", "key: password")
 }
 
 func (d *decoder) bfdProfile(r *rawBFDProfile) inventory.BFDProfile {
@@ -103,14 +103,14 @@ func (d *decoder) bfdProfile(r *rawBFDProfile) inventory.BFDProfile {
 	return inventory.BFDProfile{Name: r.Name.v, Interval: r.Interval.v, Multiplier: uint8(r.Multiplier.or(inventory.DefaultMultiplier))}
 }
 
-func (d *decoder) podNetwork(r *rawPodNetwork) inventory.PodNetwork {
-	if r.node == nil {
+func (d *decoder) podNetwork(network *rawPodNetwork) inventory.PodNetwork {
+	if network.node == nil {
 		return inventory.PodNetwork{}
 	}
-	if !d.lenient && !d.part && !r.Mode.given() {
-		d.require(r.node, "mode")
+	if !d.lenient && !d.part && !network.Mode.given() {
+		d.require(network.node, "mode")
 	}
-	p := inventory.PodNetwork{Mode: r.Mode.v, CIDRs: values(r.CIDRs), RackPrefix: r.RackPrefix.lengths(), NodePrefix: r.NodePrefix.lengths(), VXLAN: r.VXLAN.vxlan()}
+	p := inventory.PodNetwork{Mode: network.Mode.v, CIDRs: values(network.CIDRs), RackPrefix: network.RackPrefix.lengths(), NodePrefix: network.NodePrefix.lengths(), VXLAN: network.VXLAN.vxlan()}
 	for _, c := range p.CIDRs {
 		p.SetDefaultLengths(c)
 	}
@@ -127,32 +127,32 @@ func (r *rawLengths) lengths() inventory.PrefixLengths {
 
 func (d *decoder) routers(raw *list[rawRouter], rack string) []inventory.Router {
 	out := make([]inventory.Router, 0, len(raw.v))
-	for r := range raw.each() {
-		d.require(r.node, "name", "asn")
-		router := inventory.Router{Name: r.Name.v, Rack: rack, ASN: r.ASN.v, Port: uint16(r.Port.or(inventory.DefaultPort)), OS: r.OS.v, Session: d.session(&r.rawSession)}
-		if r.Address.given() {
-			router.Addresses = []netip.Addr{r.Address.v}
+	for rawRouter := range raw.each() {
+		d.require(rawRouter.node, "name", "asn")
+		router := inventory.Router{Name: rawRouter.Name.v, Rack: rack, ASN: rawRouter.ASN.v, Port: uint16(rawRouter.Port.or(inventory.DefaultPort)), OS: rawRouter.OS.v, Session: d.session(&rawRouter.rawSession)}
+		if rawRouter.Address.given() {
+			router.Addresses = []netip.Addr{rawRouter.Address.v}
 		}
-		router.Addresses = append(router.Addresses, values(r.Addresses)...)
+		router.Addresses = append(router.Addresses, values(rawRouter.Addresses)...)
 		out = append(out, router)
 	}
 	return out
 }
 
-func (d *decoder) pool(r *rawPool, named map[string]inventory.Community) inventory.Pool {
-	d.require(r.node, "name", "addresses")
+func (d *decoder) pool(pool *rawPool, named map[string]inventory.Community) inventory.Pool {
+	d.require(pool.node, "name", "addresses")
 	p := inventory.Pool{
-		Name: r.Name.v, Ranges: values(r.Addresses), Exclude: values(r.Exclude),
-		AutoAssign: r.AutoAssign.or(true), SkipFirstLast: r.SkipFirstLast.v, Priority: r.Priority.v,
-		Namespaces: sortedTexts(r.Namespaces), NamespaceSelectors: d.selectors(r.NamespaceSelectors), Selectors: d.serviceSelectors(r),
-		State: r.State.or(inventory.PoolActive), Advertise: d.advertisements(r, named), Via: r.via().v, Links: values(r.Links),
+		Name: pool.Name.v, Ranges: values(pool.Addresses), Exclude: values(pool.Exclude),
+		AutoAssign: pool.AutoAssign.or(true), SkipFirstLast: pool.SkipFirstLast.v, Priority: pool.Priority.v,
+		Namespaces: sortedTexts(pool.Namespaces), NamespaceSelectors: d.selectors(pool.NamespaceSelectors), Selectors: d.serviceSelectors(pool),
+		State: pool.State.or(inventory.PoolActive), Advertise: d.advertisements(pool, named), Via: pool.via().v, Links: values(pool.Links),
 	}
 	if slices.ContainsFunc(p.NamespaceSelectors, inventory.Selector.Empty) {
 		p.Namespaces, p.NamespaceSelectors = nil, nil // all
 	}
 	slices.SortFunc(p.Ranges, inventory.Range.Compare)
 	slices.SortFunc(p.Exclude, inventory.Range.Compare)
-	for _, e := range r.Reserved.v {
+	for _, e := range pool.Reserved.v {
 		res := e.value.v
 		res.Addr, _ = netip.ParseAddr(e.key.v)
 		p.Reserved = append(p.Reserved, res)
@@ -201,24 +201,24 @@ func (d *decoder) advertisements(r *rawPool, named map[string]inventory.Communit
 	return all
 }
 
-func (d *decoder) advertise(r *rawAdvertise, named map[string]inventory.Community) inventory.Advertise {
+func (d *decoder) advertise(advertise *rawAdvertise, named map[string]inventory.Community) inventory.Advertise {
 	var communities []inventory.Community
-	for _, c := range r.Communities.v {
-		if known, ok := named[c.v]; ok {
+	for _, scalar := range advertise.Communities.v {
+		if known, ok := named[scalar.v]; ok {
 			communities = append(communities, known)
-		} else if parsed, err := inventory.ParseCommunity(c.v); err == nil {
+		} else if parsed, err := inventory.ParseCommunity(scalar.v); err == nil {
 			communities = append(communities, parsed)
 		} else {
-			d.unknownCommunity(c, named, err)
+			d.unknownCommunity(scalar, named, err)
 		}
 	}
 	return inventory.Advertise{
-		Selector: d.selector(&r.ServiceSelector),
-		Racks:    sortedTexts(r.Racks), Zones: sortedTexts(r.Zones), Routers: sortedTexts(r.Routers),
-		Aggregate:   inventory.PrefixLengths{IPv4: r.Aggregate.IPv4.or(32), IPv6: r.Aggregate.IPv6.or(128)},
-		LocalPref:   uint32(r.LocalPref.or(inventory.DefaultLocalPref)),
+		Selector: d.selector(&advertise.ServiceSelector),
+		Racks:    sortedTexts(advertise.Racks), Zones: sortedTexts(advertise.Zones), Routers: sortedTexts(advertise.Routers),
+		Aggregate:   inventory.PrefixLengths{IPv4: advertise.Aggregate.IPv4.or(32), IPv6: advertise.Aggregate.IPv6.or(128)},
+		LocalPref:   uint32(advertise.LocalPref.or(inventory.DefaultLocalPref)),
 		Communities: inventory.CommunitiesOf(communities...),
-		Prepend:     uint8(r.Prepend.v), Weighted: r.Weighted.v,
+		Prepend:     uint8(advertise.Prepend.v), Weighted: advertise.Weighted.v,
 	}
 }
 
@@ -228,44 +228,44 @@ func (d *decoder) storage(r *rawStorage) inventory.Storage {
 		CSIDriver: r.CSI.Driver.v, CSIAttributes: keyed(r.CSI.Attributes)}
 }
 
-func (d *decoder) rack(r *rawRack) inventory.Rack {
-	d.require(r.node, "name")
+func (d *decoder) rack(rawRack *rawRack) inventory.Rack {
+	d.require(rawRack.node, "name")
 	rack := inventory.Rack{
-		Name: r.Name.v, Zone: r.Zone.or(r.Name.v), Row: r.Row.v, Units: r.Units.v, ASN: r.ASN.v,
-		Subnets: values(r.Subnets), PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v,
-		State: r.State.or(inventory.StateActive), Session: d.session(&r.rawSession),
-		Neighbours: sortedTexts(r.Neighbours), OnLink: r.OnLink.settings(),
+		Name: rawRack.Name.v, Zone: rawRack.Zone.or(rawRack.Name.v), Row: rawRack.Row.v, Units: rawRack.Units.v, ASN: rawRack.ASN.v,
+		Subnets: values(rawRack.Subnets), PodCIDRs: values(rawRack.PodCIDRs), Carved: rawRack.Carved.v,
+		State: rawRack.State.or(inventory.StateActive), Session: d.session(&rawRack.rawSession),
+		Neighbours: sortedTexts(rawRack.Neighbours), OnLink: rawRack.OnLink.settings(),
 	}
-	for l := range r.Links.each() {
+	for l := range rawRack.Links.each() {
 		rack.Links = append(rack.Links, l.link())
 	}
-	if len(r.Peers.v) > 0 || d.lenient && r.Peers.given() {
-		rack.Peers = append([]string{}, sortedTexts(r.Peers)...)
+	if len(rawRack.Peers.v) > 0 || d.lenient && rawRack.Peers.given() {
+		rack.Peers = append([]string{}, sortedTexts(rawRack.Peers)...)
 	}
-	rack.Machines = make([]inventory.Machine, 0, len(r.Machines.v))
-	for m := range r.Machines.each() {
+	rack.Machines = make([]inventory.Machine, 0, len(rawRack.Machines.v))
+	for m := range rawRack.Machines.each() {
 		rack.Machines = append(rack.Machines, d.machine(m, &rack))
 	}
 	return rack
 }
 
-func (d *decoder) machine(r *rawMachine, rack *inventory.Rack) inventory.Machine {
-	own := r.State.or(inventory.StateActive)
-	d.require(r.node, "name")
-	if heldBefore := d.lenient && !d.strict && r.Held.v; own != inventory.StatePlanned && own != inventory.StateRetired && !heldBefore {
-		d.require(r.node, "addresses")
+func (d *decoder) machine(machine *rawMachine, rack *inventory.Rack) inventory.Machine {
+	own := machine.State.or(inventory.StateActive)
+	d.require(machine.node, "name")
+	if heldBefore := d.lenient && !d.strict && machine.Held.v; own != inventory.StatePlanned && own != inventory.StateRetired && !heldBefore {
+		d.require(machine.node, "addresses")
 	}
 	m := inventory.Machine{
-		Name: r.Name.v, ID: r.ID.or(r.Name.v), OwnID: r.ID.given(), Rack: rack.Name, SystemUUID: inventory.ReportedUUID(r.Match.SystemUUID.v),
-		Aliases: sortedTexts(r.Aliases), Unit: r.Unit.v, Type: r.Type.v,
-		Addresses: values(r.Addresses), ExternalAddresses: values(r.ExternalAddresses), Hostname: r.Hostname.v,
-		PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v, Held: r.Held.v, Labels: keyed(r.Labels),
-		OwnState: own, State: inventory.Graver(own, rack.State), Reason: r.Reason.v,
+		Name: machine.Name.v, ID: machine.ID.or(machine.Name.v), OwnID: machine.ID.given(), Rack: rack.Name, SystemUUID: inventory.ReportedUUID(machine.Match.SystemUUID.v),
+		Aliases: sortedTexts(machine.Aliases), Unit: machine.Unit.v, Type: machine.Type.v,
+		Addresses: values(machine.Addresses), ExternalAddresses: values(machine.ExternalAddresses), Hostname: machine.Hostname.v,
+		PodCIDRs: values(machine.PodCIDRs), Carved: machine.Carved.v, Held: machine.Held.v, Labels: keyed(machine.Labels),
+		OwnState: own, State: inventory.Graver(own, rack.State), Reason: machine.Reason.v,
 	}
 	if m.Held {
 		m.State = own
 	}
-	for t := range r.Taints.each() {
+	for t := range machine.Taints.each() {
 		d.require(t.node, "key", "effect")
 		m.Taints = append(m.Taints, inventory.Taint{Key: t.Key.v, Value: t.Value.v, Effect: t.Effect.v})
 	}

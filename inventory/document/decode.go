@@ -33,10 +33,10 @@ func (d *decoder) has(mapping *yaml.Node, key string) bool {
 
 // each yields every key of a mapping once: its own first, then those that it
 // merges in (<<) and does not have itself.
-func (d *decoder) each(n *yaml.Node, yield func(key, value *yaml.Node)) {
-	seen := make(map[string]*yaml.Node, len(n.Content)/2)
-	for key, value := range pairs(n) {
-		if key.Tag == "!!merge" || !d.step(n) || !d.goodKey(key) {
+func (d *decoder) each(node *yaml.Node, yield func(key, value *yaml.Node)) {
+	seen := make(map[string]*yaml.Node, len(node.Content)/2)
+	for key, value := range pairs(node) {
+		if key.Tag == "!!merge" || !d.step(node) || !d.goodKey(key) {
 			continue
 		}
 		if first, ok := seen[key.Value]; ok {
@@ -47,7 +47,7 @@ func (d *decoder) each(n *yaml.Node, yield func(key, value *yaml.Node)) {
 		seen[key.Value] = key
 		yield(key, value)
 	}
-	d.merged(n, seen, yield, 0)
+	d.merged(node, seen, yield, 0)
 }
 
 // merged yields what n merges in and is not seen yet.
@@ -103,17 +103,17 @@ func (d *decoder) step(n *yaml.Node) bool {
 
 // items yields the items of a sequence and notes where it is. An empty value is
 // no sequence at all; an empty item is refused. Of one value in the place of a sequence try tells whether it may be an item.
-func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield, try func(*yaml.Node)) {
-	n = deref(n)
-	if isNull(n) {
+func (d *decoder) items(node *yaml.Node, at **yaml.Node, yield, try func(*yaml.Node)) {
+	node = deref(node)
+	if isNull(node) {
 		return
 	}
-	if n.Kind != yaml.SequenceNode {
-		d.notAList(n, try)
+	if node.Kind != yaml.SequenceNode {
+		d.notAList(node, try)
 		return
 	}
-	*at = n
-	for _, item := range n.Content {
+	*at = node
+	for _, item := range node.Content {
 		if isNull(deref(item)) {
 			d.wrongType(item, "a value after the dash")
 			continue
@@ -126,26 +126,26 @@ func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield, try func(*yaml.Node
 
 // entries yields the keys and values of a mapping with keys of the writer's own choice, and
 // notes where it is.
-func (d *decoder) entries(n *yaml.Node, at **yaml.Node, yield func(key, value *yaml.Node)) {
-	n = deref(n)
+func (d *decoder) entries(node *yaml.Node, at **yaml.Node, yield func(key, value *yaml.Node)) {
+	node = deref(node)
 	switch {
-	case isNull(n):
-	case n.Kind != yaml.MappingNode:
-		d.wrongType(n, "a mapping")
+	case isNull(node):
+	case node.Kind != yaml.MappingNode:
+		d.wrongType(node, "a mapping")
 	default:
-		*at = n
-		d.each(n, yield)
+		*at = node
+		d.each(node, yield)
 	}
 }
 
 // notAList refuses one value where several may stand. It suggests a list of that value where it is one that may be in it.
-func (d *decoder) notAList(n *yaml.Node, try func(item *yaml.Node)) {
-	d.wrongType(n, "a list")
+func (d *decoder) notAList(node *yaml.Node, try func(item *yaml.Node)) {
+	d.wrongType(node, "a list")
 	refused := len(d.faults)
-	if n.Kind != yaml.ScalarNode {
+	if node.Kind != yaml.ScalarNode {
 		return
 	}
-	one := quoted(n.Value)
+	one := quoted(node.Value)
 	item, legible := written(one)
 	steps := d.steps
 	d.steps = 1000 // what is read to give advice costs the document nothing

@@ -32,55 +32,55 @@ func (d *decoder) read(docs []Document) ([]page, inventory.Problems) {
 
 // syntaxProblem tells what the YAML library refused.
 func syntaxProblem(doc Document, err error) inventory.Problem {
-	p := inventory.Problem{Source: doc.Source, Severity: inventory.Error, Code: inventory.BadYAML, Message: err.Error(), Accepted: "YAML or JSON"}
+	problem := inventory.Problem{Source: doc.Source, Severity: inventory.Error, Code: inventory.BadYAML, Message: err.Error(), Accepted: "YAML or JSON"}
 	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
-		p.Message, p.Line, p.Column = "is not YAML: "+le.Message, le.Mark.Line, le.Mark.Column
+		problem.Message, problem.Line, problem.Column = "is not YAML: "+le.Message, le.Mark.Line, le.Mark.Column
 		if strings.HasPrefix(le.Message, "unknown anchor") { // names it
-			p.Message = "is not YAML: an alias of an anchor that is not here"
+			problem.Message = "is not YAML: an alias of an anchor that is not here"
 		}
 		if le.ContextMsg != "" {
-			p.Message += ", " + le.ContextMsg
+			problem.Message += ", " + le.ContextMsg
 		}
 	}
-	p.Suggestion = shownMeant(doc, p)
-	return p
+	problem.Suggestion = shownMeant(doc, problem)
+	return problem
 }
 
 // shownMeant is what was meant on the line of a problem of syntax, where the document is YAML with it and all of it has a type.
-func shownMeant(doc Document, p inventory.Problem) string {
-	meant := syntaxMeant(doc.Data, p)
+func shownMeant(doc Document, problem inventory.Problem) string {
+	meant := syntaxMeant(doc.Data, problem)
 	lines := strings.SplitAfter(string(doc.Data), "\n")
-	if meant == "" || p.Line > len(lines) {
+	if meant == "" || problem.Line > len(lines) {
 		return ""
 	}
-	was := lines[p.Line-1]
+	was := lines[problem.Line-1]
 	is := was[:len(was)-len(strings.TrimLeft(was, " \t"))] + strings.TrimLeft(meant, " \t")
 	if strings.HasPrefix(meant, " ") {
 		is = meant
 	}
-	lines[p.Line-1] = is + "\n"
+	lines[problem.Line-1] = is + "\n"
 	mended := Document{Data: []byte(strings.Join(lines, ""))}
 	if _, err := readPages(mended); err != nil {
 		return ""
 	}
-	if shown, _, _ := mended.Lines().At(p.Line, 1); shown != is {
+	if shown, _, _ := mended.Lines().At(problem.Line, 1); shown != is {
 		return ""
 	}
 	return meant
 }
 
 // syntaxMeant knows the mistakes that people make most.
-func syntaxMeant(data []byte, p inventory.Problem) string {
-	line := lineOf(data, p.Line)
+func syntaxMeant(data []byte, problem inventory.Problem) string {
+	line := lineOf(data, problem.Line)
 	key, value, isPair := strings.Cut(strings.TrimSpace(line), ": ")
 	switch {
-	case strings.Contains(p.Message, "cannot start any token") && isPair && strings.ContainsAny(value[:min(1, len(value))], "@`%"):
+	case strings.Contains(problem.Message, "cannot start any token") && isPair && strings.ContainsAny(value[:min(1, len(value))], "@`%"):
 		return key + `: "` + value + `"`
-	case strings.Contains(p.Message, "cannot start any token") && strings.HasPrefix(line, "\t"):
+	case strings.Contains(problem.Message, "cannot start any token") && strings.HasPrefix(line, "\t"):
 		return strings.Replace(line, "\t", "  ", 1)
-	case strings.Contains(p.Message, "did not find expected ',' or ']'") && p.Column <= len(line):
-		return line[:p.Column-1] + "]" + line[p.Column-1:]
-	case strings.Contains(p.Message, "mapping values are not allowed"):
+	case strings.Contains(problem.Message, "did not find expected ',' or ']'") && problem.Column <= len(line):
+		return line[:problem.Column-1] + "]" + line[problem.Column-1:]
+	case strings.Contains(problem.Message, "mapping values are not allowed"):
 		if isPair && strings.Contains(value, ":") {
 			return key + `: "` + value + `"`
 		}

@@ -77,28 +77,28 @@ func (e *explainer) placed(pages []page) []Origin {
 
 func (e *explainer) explain() {
 	rack, raw := e.raw()
-	m := e.m
-	e.add("name", m.Name, raw.Name.node, "")
-	e.add("providerID", m.ProviderID(), raw.ID.node, "default: what it has in force, or the machine's name")
-	e.add("state", string(m.State), e.stateNode(rack, raw), "default")
-	e.add("reason", m.Reason, raw.Reason.node, "")
-	e.add("rack", m.Rack, rack.Name.node, "")
-	e.add("addresses", flowList(m.Addresses), raw.Addresses.node, "")
-	if len(m.ExternalAddresses) > 0 {
-		e.add("externalAddresses", flowList(m.ExternalAddresses), raw.ExternalAddresses.node, "")
+	machine := e.m
+	e.add("name", machine.Name, raw.Name.node, "")
+	e.add("providerID", machine.ProviderID(), raw.ID.node, "default: what it has in force, or the machine's name")
+	e.add("state", string(machine.State), e.stateNode(rack, raw), "default")
+	e.add("reason", machine.Reason, raw.Reason.node, "")
+	e.add("rack", machine.Rack, rack.Name.node, "")
+	e.add("addresses", flowList(machine.Addresses), raw.Addresses.node, "")
+	if len(machine.ExternalAddresses) > 0 {
+		e.add("externalAddresses", flowList(machine.ExternalAddresses), raw.ExternalAddresses.node, "")
 	}
-	e.add("hostname", cmp.Or(m.Hostname, m.Name), raw.Hostname.node, "default: the machine's name")
-	e.add("systemUUID", m.SystemUUID.String(), raw.Match.SystemUUID.node, "")
+	e.add("hostname", cmp.Or(machine.Hostname, machine.Name), raw.Hostname.node, "default: the machine's name")
+	e.add("systemUUID", machine.SystemUUID.String(), raw.Match.SystemUUID.node, "")
 	for i, a := range raw.Aliases.v {
 		e.add(fmt.Sprintf("aliases[%d]", i), a.v, a.node, "")
 	}
 	e.podCIDRs(rack, raw)
 	e.labels(rack, raw)
 	e.taints(raw)
-	for _, s := range e.inv.Sessions(m) {
+	for _, s := range e.inv.Sessions(machine) {
 		e.session(rack, s)
 	}
-	for _, l := range e.inv.LinksOf(m.Name) {
+	for _, l := range e.inv.LinksOf(machine.Name) {
 		e.link(rack, raw, l)
 	}
 }
@@ -123,7 +123,7 @@ func (e *explainer) stateNode(rack *rawRack, m *rawMachine) *yaml.Node {
 	return m.State.node
 }
 
-func (e *explainer) podCIDRs(rack *rawRack, m *rawMachine) {
+func (e *explainer) podCIDRs(rack *rawRack, machine *rawMachine) {
 	if len(e.m.PodCIDRs) == 0 {
 		return
 	}
@@ -133,20 +133,20 @@ func (e *explainer) podCIDRs(rack *rawRack, m *rawMachine) {
 		note += ", itself carved from podNetwork.cidrs"
 	}
 	var node *yaml.Node
-	if len(m.PodCIDRs.v) > 0 {
-		node = m.PodCIDRs.node
+	if len(machine.PodCIDRs.v) > 0 {
+		node = machine.PodCIDRs.node
 	}
 	e.add("podCIDRs", flowList(e.m.PodCIDRs), node, note+"; a cluster keeps what is in force there")
 }
 
 // labels tells where each label of the Node comes from.
-func (e *explainer) labels(rack *rawRack, m *rawMachine) {
-	nodes := map[string]*yaml.Node{inventory.LabelRegion: e.spec.Region.node, inventory.LabelZone: rack.Zone.node, inventory.LabelType: m.Type.node, inventory.LabelRack: rack.Name.node, inventory.LabelRow: rack.Row.node, inventory.LabelUnit: m.Unit.node}
+func (e *explainer) labels(rack *rawRack, machine *rawMachine) {
+	nodes := map[string]*yaml.Node{inventory.LabelRegion: e.spec.Region.node, inventory.LabelZone: rack.Zone.node, inventory.LabelType: machine.Type.node, inventory.LabelRack: rack.Name.node, inventory.LabelRow: rack.Row.node, inventory.LabelUnit: machine.Unit.node}
 	notes := map[string]string{inventory.LabelRegion: "default: metadata.name", inventory.LabelZone: "default: the rack's name"}
 	for label, twin := range inventory.BetaTwins {
 		nodes[twin], notes[twin] = nodes[label], notes[label]
 	}
-	for _, written := range [][]entry[string]{e.spec.Labels.v, m.Labels.v} {
+	for _, written := range [][]entry[string]{e.spec.Labels.v, machine.Labels.v} {
 		for _, l := range written {
 			nodes[l.key.v] = l.value.node
 		}
@@ -168,30 +168,30 @@ func (e *explainer) taints(m *rawMachine) {
 
 // session tells where each setting of a session comes from: the router, the
 // rack, the spec or a default.
-func (e *explainer) session(rack *rawRack, s inventory.Session) {
-	router := e.spec.router(s.Router)
+func (e *explainer) session(rack *rawRack, session inventory.Session) {
+	router := e.spec.router(session.Router)
 	said := e.spec.session(rack, router)
 	for _, o := range []struct {
 		field, value string
 		node         *yaml.Node
 		note         string
 	}{
-		{"address", s.RouterAddr.String(), addressNode(router, s.RouterAddr), ""},
-		{"port", fmt.Sprint(s.Port), router.Port.node, "default"},
-		{"local", s.Local.String(), nil, e.sourceNote(s)},
-		{"localASN", s.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), ""},
-		{"routerASN", s.RouterASN.String(), router.ASN.node, ""},
-		{"holdTime", ShortDuration(s.HoldTime), said.HoldTime.node, "default"},
-		{"restartTime", ShortDuration(s.RestartTime), said.GracefulRestart.node, "default"},
-		{"ttlSecurity", fmt.Sprint(s.TTLSecurity), said.TTLSecurity.node, "default"},
-		{"multihop", fmt.Sprint(s.Multihop), said.Multihop.node, "default"},
-		{"bfd", orOff(s.BFD.Name), said.BFD.node, "default"},
-		{"password", secretName(s.Password), said.PasswordFrom.node, "default"},
-		{"podCIDRs", fmt.Sprint(s.PodCIDRs), said.Advertise.PodCIDRs.node, "default: podNetwork.mode decides"},
-		{"learn", string(s.Learn), said.Learn.node, "default"},
-		{"families", s.Families.String(), nil, "what the machine has and the inventory needs"},
+		{"address", session.RouterAddr.String(), addressNode(router, session.RouterAddr), ""},
+		{"port", fmt.Sprint(session.Port), router.Port.node, "default"},
+		{"local", session.Local.String(), nil, e.sourceNote(session)},
+		{"localASN", session.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), ""},
+		{"routerASN", session.RouterASN.String(), router.ASN.node, ""},
+		{"holdTime", ShortDuration(session.HoldTime), said.HoldTime.node, "default"},
+		{"restartTime", ShortDuration(session.RestartTime), said.GracefulRestart.node, "default"},
+		{"ttlSecurity", fmt.Sprint(session.TTLSecurity), said.TTLSecurity.node, "default"},
+		{"multihop", fmt.Sprint(session.Multihop), said.Multihop.node, "default"},
+		{"bfd", orOff(session.BFD.Name), said.BFD.node, "default"},
+		{"password", secretName(session.Password), said.PasswordFrom.node, "default"},
+		{"podCIDRs", fmt.Sprint(session.PodCIDRs), said.Advertise.PodCIDRs.node, "default: podNetwork.mode decides"},
+		{"learn", string(session.Learn), said.Learn.node, "default"},
+		{"families", session.Families.String(), nil, "what the machine has and the inventory needs"},
 	} {
-		e.add(fmt.Sprintf("sessions[%s %s].%s", s.Router, s.RouterAddr, o.field), o.value, o.node, o.note)
+		e.add(fmt.Sprintf("sessions[%s %s].%s", session.Router, session.RouterAddr, o.field), o.value, o.node, o.note)
 	}
 }
 
@@ -221,32 +221,32 @@ func addressNode(r *rawRouter, a netip.Addr) *yaml.Node {
 }
 
 // link tells where each setting of a link comes from: the rack, the spec or a default.
-func (e *explainer) link(rack *rawRack, m *rawMachine, l inventory.Link) {
-	self, _ := l.Machine(e.m.Name)
+func (e *explainer) link(rack *rawRack, machine *rawMachine, link inventory.Link) {
+	self, _ := link.Machine(e.m.Name)
 	add := func(field, value string, node *yaml.Node, note string) {
-		e.add(fmt.Sprintf("links[%s].%s", l.Subnet, field), value, node, note)
+		e.add(fmt.Sprintf("links[%s].%s", link.Subnet, field), value, node, note)
 	}
-	at := slices.IndexFunc(m.Addresses.v, func(a scalar[netip.Addr]) bool { return a.v == self.Addr })
+	at := slices.IndexFunc(machine.Addresses.v, func(a scalar[netip.Addr]) bool { return a.v == self.Addr })
 	var written *yaml.Node
 	if at >= 0 {
-		written = m.Addresses.v[at].node
+		written = machine.Addresses.v[at].node
 	}
 	add("address", self.Addr.String(), written, "")
-	add("machines", fmt.Sprint(len(l.Machines)), nil, "those of every rack of the subnet with an address in it")
+	add("machines", fmt.Sprint(len(link.Machines)), nil, "those of every rack of the subnet with an address in it")
 	bfd := cmp.Or(rack.OnLink.BFD, e.spec.OnLink.BFD)
-	add("bfd", fmt.Sprintf("%s x %d", ShortDuration(l.Interval), l.Multiplier), bfd.node, "default")
+	add("bfd", fmt.Sprintf("%s x %d", ShortDuration(link.Interval), link.Multiplier), bfd.node, "default")
 	witness := e.spec.OnLink.Witness
 	if len(rack.OnLink.Witness.v) > 0 {
 		witness = rack.OnLink.Witness
 	}
 	switch {
-	case len(l.Witness) == 0:
+	case len(link.Witness) == 0:
 		add("witness", "the machine's default gateway, if it is in the subnet", nil, "default: the inventory has no router there")
-	case slices.ContainsFunc(witness.v, func(w scalar[netip.Addr]) bool { return slices.Contains(l.Witness, w.v) }):
-		add("witness", flowList(l.Witness), witness.node, "")
+	case slices.ContainsFunc(witness.v, func(w scalar[netip.Addr]) bool { return slices.Contains(link.Witness, w.v) }):
+		add("witness", flowList(link.Witness), witness.node, "")
 	default:
-		add("witness", flowList(l.Witness), nil, "default: the routers in the subnet")
+		add("witness", flowList(link.Witness), nil, "default: the routers in the subnet")
 	}
 	every := cmp.Or(rack.OnLink.AnnounceEvery, e.spec.OnLink.AnnounceEvery)
-	add("announceEvery", ShortDuration(l.AnnounceEvery), every.node, "default")
+	add("announceEvery", ShortDuration(link.AnnounceEvery), every.node, "default")
 }

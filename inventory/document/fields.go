@@ -69,24 +69,24 @@ func tabulate(t reflect.Type) {
 }
 
 // readerOf returns what reads the scalars in a type of field.
-func readerOf(t reflect.Type, form string) any {
-	if value, ok := t.FieldByName("value"); ok { // an entry
+func readerOf(typ reflect.Type, form string) any {
+	if value, ok := typ.FieldByName("value"); ok { // an entry
 		keys, values, _ := strings.Cut(form, "=")
 		return entryReaders{forms[keys].(reader[string]), readerOf(value.Type, values)}
 	}
-	v, ok := t.FieldByName("v")
+	field, ok := typ.FieldByName("v")
 	switch {
 	case !ok:
-		tabulate(t)
+		tabulate(typ)
 		return nil
-	case v.Type.Kind() == reflect.Slice:
-		return readerOf(v.Type.Elem(), form)
+	case field.Type.Kind() == reflect.Slice:
+		return readerOf(field.Type.Elem(), form)
 	}
 	if low, high, ok := strings.Cut(form, ".."); ok {
-		return rangeReader(v.Type, low, high)
+		return rangeReader(field.Type, low, high)
 	}
 	if form == "" {
-		form = v.Type.String()
+		form = field.Type.String()
 	}
 	return forms[form]
 }
@@ -123,26 +123,26 @@ type decodable interface {
 type mapping interface{ at() **yaml.Node }
 
 // object reads a mapping into a raw type. It reports whether there was one.
-func object(d *decoder, n *yaml.Node, into any) bool {
-	n = deref(n)
-	if n == nil || isNull(n) {
+func object(decoder *decoder, node *yaml.Node, into any) bool {
+	node = deref(node)
+	if node == nil || isNull(node) {
 		return false
 	}
-	if n.Kind != yaml.MappingNode {
-		d.wrongType(n, "a mapping")
+	if node.Kind != yaml.MappingNode {
+		decoder.wrongType(node, "a mapping")
 		return false
 	}
 	v := reflect.ValueOf(into).Elem()
 	all := fieldsByType[v.Type()]
-	d.each(n, func(key, value *yaml.Node) {
+	decoder.each(node, func(key, value *yaml.Node) {
 		f, ok := all[key.Value]
 		switch {
-		case ok && f.tag.Get("hidden") == "own" && !d.lenient:
-			d.refuse(value, refusal{code: inventory.UnknownKey, message: "is written by Plinth alone, in what it keeps in the cluster", accepted: "no such key here"})
+		case ok && f.tag.Get("hidden") == "own" && !decoder.lenient:
+			decoder.refuse(value, refusal{code: inventory.UnknownKey, message: "is written by Plinth alone, in what it keeps in the cluster", accepted: "no such key here"})
 		case ok:
-			d.field(value, v.FieldByIndex(f.index).Addr().Interface(), f.read)
-		case !d.lenient && !strings.HasPrefix(key.Value, "x-"):
-			d.unknownKey(n, key, all.keys())
+			decoder.field(value, v.FieldByIndex(f.index).Addr().Interface(), f.read)
+		case !decoder.lenient && !strings.HasPrefix(key.Value, "x-"):
+			decoder.unknownKey(node, key, all.keys())
 		}
 	})
 	return true
@@ -158,20 +158,20 @@ func (d *decoder) field(n *yaml.Node, into, read any) {
 }
 
 // decode reads a scalar.
-func (s *scalar[T]) decode(d *decoder, n *yaml.Node, read any) {
-	n = deref(n)
-	if isNull(n) || !d.step(n) {
+func (s *scalar[T]) decode(d *decoder, node *yaml.Node, read any) {
+	node = deref(node)
+	if isNull(node) || !d.step(node) {
 		return
 	}
-	if v, ok := advised(d, n, read.(reader[T])); ok {
-		*s = scalar[T]{v, n}
+	if v, ok := advised(d, node, read.(reader[T])); ok {
+		*s = scalar[T]{v, node}
 	}
 }
 
 // decode reads a sequence, or a mapping with keys of the writer's own choice.
-func (l *list[T]) decode(d *decoder, n *yaml.Node, read any) {
+func (l *list[T]) decode(d *decoder, node *yaml.Node, read any) {
 	if p, ok := read.(entryReaders); ok {
-		d.entries(n, &l.node, func(k, v *yaml.Node) {
+		d.entries(node, &l.node, func(k, v *yaml.Node) {
 			var e T
 			if any(&e).(interface {
 				decodePair(*decoder, *yaml.Node, *yaml.Node, entryReaders) bool
@@ -181,7 +181,7 @@ func (l *list[T]) decode(d *decoder, n *yaml.Node, read any) {
 		})
 		return
 	}
-	d.items(n, &l.node, func(item *yaml.Node) {
+	d.items(node, &l.node, func(item *yaml.Node) {
 		if v, ok := itemOf[T](d, item, read); ok {
 			l.v = append(l.v, v)
 		}
@@ -189,34 +189,34 @@ func (l *list[T]) decode(d *decoder, n *yaml.Node, read any) {
 }
 
 // itemOf reads an item of a sequence, and reports whether there is one.
-func itemOf[T any](d *decoder, item *yaml.Node, read any) (v T, ok bool) {
-	switch into := any(&v).(type) {
+func itemOf[T any](decoder *decoder, item *yaml.Node, read any) (value T, ok bool) {
+	switch into := any(&value).(type) {
 	case interface{ given() bool }:
-		d.field(item, &v, read)
-		return v, into.given()
+		decoder.field(item, &value, read)
+		return value, into.given()
 	case mapping:
 		*into.at() = deref(item)
-		return v, object(d, item, into)
+		return value, object(decoder, item, into)
 	}
-	return v, false
+	return value, false
 }
 
 // decode reads a mapping, or a sequence of mappings.
-func (l *oneOrMore[T]) decode(d *decoder, n *yaml.Node, read any) {
-	n = deref(n)
+func (l *oneOrMore[T]) decode(decoder *decoder, node *yaml.Node, read any) {
+	node = deref(node)
 	switch {
-	case isNull(n) || n.Kind == yaml.SequenceNode:
-		l.list.decode(d, n, read)
-	case n.Kind == yaml.MappingNode:
+	case isNull(node) || node.Kind == yaml.SequenceNode:
+		l.list.decode(decoder, node, read)
+	case node.Kind == yaml.MappingNode:
 		var one T
 		into := any(&one).(mapping)
-		*into.at() = n
-		if object(d, n, into) {
-			l.node, l.v = n, []T{one}
+		*into.at() = node
+		if object(decoder, node, into) {
+			l.node, l.v = node, []T{one}
 		}
 	default:
-		d.wrongType(n, "a mapping or a list of mappings")
-		d.faults[len(d.faults)-1].suggestion = "{}"
+		decoder.wrongType(node, "a mapping or a list of mappings")
+		decoder.faults[len(decoder.faults)-1].suggestion = "{}"
 	}
 }
 

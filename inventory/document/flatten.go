@@ -35,19 +35,19 @@ var undiffed = map[string]bool{"machines": true, "held": true, "carved": true}
 
 // flatten notes the value of every field by its path.
 func (m mapOf) flatten(prefix string, into map[string]string) {
-	for _, f := range m {
-		path := strings.TrimPrefix(prefix+"."+f.key, ".")
-		switch v := f.value.(type) {
+	for _, pair := range m {
+		path := strings.TrimPrefix(prefix+"."+pair.key, ".")
+		switch v := pair.value.(type) {
 		case mapOf:
 			v.flatten(path, into)
 		case []mapOf:
-			if !undiffed[f.key] {
+			if !undiffed[pair.key] {
 				flattenList(v, path, into)
 			}
 		case []string:
 			into[path] = "[" + strings.Join(v, ", ") + "]"
 		default:
-			if !undiffed[f.key] {
+			if !undiffed[pair.key] {
 				into[path] = fmt.Sprint(v)
 			}
 		}

@@ -146,16 +146,16 @@ func stringsOf[T fmt.Stringer](all []T) []string {
 	return out
 }
 
-func sessionMap(o inventory.SessionOptions) mapOf {
+func sessionMap(options inventory.SessionOptions) mapOf {
 	return filled(mapOf{
-		{"holdTime", given(o.HoldTime, ShortDuration)},
-		{"gracefulRestart", restartValue(o.RestartTime)},
-		{"ttlSecurity", bare(given(o.TTLSecurity, printed))},
-		{"multihop", bare(given(o.Multihop, printed))},
-		{"bfd", given(o.BFD, orOff)},
-		{"passwordFrom", filled(mapOf{{"secret", o.Password.Value.Secret}, {"key", o.Password.Value.Key}})},
-		{"advertise", filled(mapOf{{"podCIDRs", bare(given(o.AdvertisePodCIDRs, printed))}})},
-		{"learn", string(o.Learn.Value)},
+		{"holdTime", given(options.HoldTime, ShortDuration)},
+		{"gracefulRestart", restartValue(options.RestartTime)},
+		{"ttlSecurity", bare(given(options.TTLSecurity, printed))},
+		{"multihop", bare(given(options.Multihop, printed))},
+		{"bfd", given(options.BFD, orOff)},
+		{"passwordFrom", filled(mapOf{{"secret", options.Password.Value.Secret}, {"key", options.Password.Value.Key}})},
+		{"advertise", filled(mapOf{{"podCIDRs", bare(given(options.AdvertisePodCIDRs, printed))}})},
+		{"learn", string(options.Learn.Value)},
 	})
 }
 
@@ -180,13 +180,13 @@ func bfdMap(b inventory.BFDProfile) mapOf {
 	return filled(mapOf{{"name", b.Name}, {"interval", ShortDuration(b.Interval)}, {"multiplier", plain(b.Multiplier, 0)}})
 }
 
-func podNetworkMap(p inventory.PodNetwork) mapOf {
+func podNetworkMap(network inventory.PodNetwork) mapOf {
 	return filled(mapOf{
-		{"mode", string(p.Mode)},
-		{"cidrs", stringsOf(p.CIDRs)},
-		{"rackPrefix", lengthsMap(p.RackPrefix, inventory.PrefixLengths{})},
-		{"nodePrefix", lengthsMap(p.NodePrefix, inventory.PrefixLengths{})},
-		{"vxlan", vxlanMap(p.VXLAN)},
+		{"mode", string(network.Mode)},
+		{"cidrs", stringsOf(network.CIDRs)},
+		{"rackPrefix", lengthsMap(network.RackPrefix, inventory.PrefixLengths{})},
+		{"nodePrefix", lengthsMap(network.NodePrefix, inventory.PrefixLengths{})},
+		{"vxlan", vxlanMap(network.VXLAN)},
 	})
 }
 
@@ -216,45 +216,45 @@ func (f *formatter) routers(rack string) []mapOf {
 	return out
 }
 
-func routerMap(r inventory.Router) mapOf {
-	addresses := pair{"addresses", stringsOf(r.Addresses)}
-	if len(r.Addresses) == 1 {
-		addresses = pair{"address", r.Addresses[0].String()}
+func routerMap(router inventory.Router) mapOf {
+	addresses := pair{"addresses", stringsOf(router.Addresses)}
+	if len(router.Addresses) == 1 {
+		addresses = pair{"address", router.Addresses[0].String()}
 	}
-	m := filled(mapOf{{"name", r.Name}, addresses, {"asn", plain(r.ASN, 0)}, {"port", plain(r.Port, inventory.DefaultPort)}, {"os", r.OS}})
-	return append(m, sessionMap(r.Session)...)
+	m := filled(mapOf{{"name", router.Name}, addresses, {"asn", plain(router.ASN, 0)}, {"port", plain(router.Port, inventory.DefaultPort)}, {"os", router.OS}})
+	return append(m, sessionMap(router.Session)...)
 }
 
-func poolMap(p inventory.Pool) mapOf {
+func poolMap(pool inventory.Pool) mapOf {
 	var reserved mapOf
-	for _, r := range p.Reserved {
+	for _, r := range pool.Reserved {
 		reserved = append(reserved, pair{r.Addr.String(), r.Namespace + "/" + r.Name})
 	}
 	return filled(mapOf{
-		{"name", p.Name},
-		{"addresses", stringsOf(p.Ranges)},
-		{"exclude", stringsOf(p.Exclude)},
+		{"name", pool.Name},
+		{"addresses", stringsOf(pool.Ranges)},
+		{"exclude", stringsOf(pool.Exclude)},
 		{"reserved", reserved},
-		{"autoAssign", plain(p.AutoAssign, true)},
-		{"skipFirstLast", plain(p.SkipFirstLast, false)},
-		{"priority", plain(p.Priority, 0)},
-		{"namespaces", p.Namespaces},
-		{"namespaceSelectors", mapsOf(p.NamespaceSelectors, selectorMap)},
-		serviceSelectors(p.Selectors),
-		{"state", unless(p.State, inventory.PoolActive)},
-		{"advertise", advertiseValue(p)},
+		{"autoAssign", plain(pool.AutoAssign, true)},
+		{"skipFirstLast", plain(pool.SkipFirstLast, false)},
+		{"priority", plain(pool.Priority, 0)},
+		{"namespaces", pool.Namespaces},
+		{"namespaceSelectors", mapsOf(pool.NamespaceSelectors, selectorMap)},
+		serviceSelectors(pool.Selectors),
+		{"state", unless(pool.State, inventory.PoolActive)},
+		{"advertise", advertiseValue(pool)},
 	})
 }
 
 // pool is one, with what is worked out of it where that is stored. Its advertisements are a list
 // then, which versions do not read that would pass the links over.
-func (f *formatter) pool(p inventory.Pool) mapOf {
-	m := poolMap(p)
-	if !f.accepted || len(p.Links) == 0 {
+func (f *formatter) pool(pool inventory.Pool) mapOf {
+	m := poolMap(pool)
+	if !f.accepted || len(pool.Links) == 0 {
 		return m
 	}
 	m = slices.DeleteFunc(m, func(f pair) bool { return f.key == "advertise" })
-	return append(m, pair{"advertise", mapsOf(p.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(p, a) })}, pair{"links", stringsOf(p.Links)})
+	return append(m, pair{"advertise", mapsOf(pool.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(pool, a) })}, pair{"links", stringsOf(pool.Links)})
 }
 
 // serviceSelectors is one selector, as every version reads it, or a list.
@@ -282,64 +282,64 @@ func advertiseValue(p inventory.Pool) any {
 	return mapsOf(p.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(p, a) })
 }
 
-func advertiseMap(p inventory.Pool, a inventory.Advertise) mapOf {
+func advertiseMap(p inventory.Pool, advertise inventory.Advertise) mapOf {
 	return filled(mapOf{
-		{"serviceSelector", selectorMap(a.Selector)},
+		{"serviceSelector", selectorMap(advertise.Selector)},
 		{"via", string(p.Via)},
-		{"racks", a.Racks},
-		{"zones", a.Zones},
-		{"routers", a.Routers},
-		{"aggregate", lengthsMap(a.Aggregate, inventory.PrefixLengths{IPv4: 32, IPv6: 128})},
-		{"localPref", plain(a.LocalPref, inventory.DefaultLocalPref)},
-		{"communities", stringsOf(slices.Collect(a.Communities.All()))},
-		{"prepend", plain(a.Prepend, 0)},
-		{"weighted", plain(a.Weighted, false)},
+		{"racks", advertise.Racks},
+		{"zones", advertise.Zones},
+		{"routers", advertise.Routers},
+		{"aggregate", lengthsMap(advertise.Aggregate, inventory.PrefixLengths{IPv4: 32, IPv6: 128})},
+		{"localPref", plain(advertise.LocalPref, inventory.DefaultLocalPref)},
+		{"communities", stringsOf(slices.Collect(advertise.Communities.All()))},
+		{"prepend", plain(advertise.Prepend, 0)},
+		{"weighted", plain(advertise.Weighted, false)},
 	})
 }
 
-func storageMap(s inventory.Storage) mapOf {
+func storageMap(storage inventory.Storage) mapOf {
 	return filled(mapOf{
-		{"name", s.Name},
-		{"rack", s.Rack},
-		{"nfs", filled(mapOf{{"server", s.NFSServer}})},
-		{"iscsi", filled(mapOf{{"portal", s.ISCSIPortal}})},
-		{"csi", filled(mapOf{{"driver", s.CSIDriver}, {"attributes", textsOf(s.CSIAttributes)}})},
+		{"name", storage.Name},
+		{"rack", storage.Rack},
+		{"nfs", filled(mapOf{{"server", storage.NFSServer}})},
+		{"iscsi", filled(mapOf{{"portal", storage.ISCSIPortal}})},
+		{"csi", filled(mapOf{{"driver", storage.CSIDriver}, {"attributes", textsOf(storage.CSIAttributes)}})},
 	})
 }
 
-func (f *formatter) rack(r inventory.Rack) mapOf {
+func (f *formatter) rack(rack inventory.Rack) mapOf {
 	var machines []mapOf
-	for i := range r.Machines {
-		if f.accepted || !r.Machines[i].Held {
-			machines = append(machines, f.commented(inventory.MachinePath(r.Name, r.Machines[i].Name), f.machine(&r.Machines[i])))
+	for i := range rack.Machines {
+		if f.accepted || !rack.Machines[i].Held {
+			machines = append(machines, f.commented(inventory.MachinePath(rack.Name, rack.Machines[i].Name), f.machine(&rack.Machines[i])))
 		}
 	}
-	peers := mapOf{{"peers", r.Peers}} // told, too, where there are none
-	if !f.accepted && slices.Equal(r.Peers, f.inv.DefaultPeers(r.Name)) {
+	peers := mapOf{{"peers", rack.Peers}} // told, too, where there are none
+	if !f.accepted && slices.Equal(rack.Peers, f.inv.DefaultPeers(rack.Name)) {
 		peers = nil
 	}
-	neighbours, links := r.Neighbours, r.Links
+	neighbours, links := rack.Neighbours, rack.Links
 	if !f.accepted {
 		neighbours, links = nil, nil
 	}
 	place := filled(mapOf{
-		{"name", r.Name},
-		{"zone", unless(r.Zone, implied(f, r.Name))},
-		{"row", r.Row},
-		{"units", plain(r.Units, 0)},
-		{"asn", plain(r.ASN, implied(f, f.inv.BGP.ASN))},
-		{"subnets", stringsOf(r.Subnets)},
-		{"routers", f.routers(r.Name)},
-		{"onLink", onLinkMap(r.OnLink)},
+		{"name", rack.Name},
+		{"zone", unless(rack.Zone, implied(f, rack.Name))},
+		{"row", rack.Row},
+		{"units", plain(rack.Units, 0)},
+		{"asn", plain(rack.ASN, implied(f, f.inv.BGP.ASN))},
+		{"subnets", stringsOf(rack.Subnets)},
+		{"routers", f.routers(rack.Name)},
+		{"onLink", onLinkMap(rack.OnLink)},
 	})
 	rest := filled(mapOf{
-		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
-		{"carved", plain(f.accepted && r.Carved, false)},
+		{"podCIDRs", f.podCIDRs(rack.PodCIDRs, rack.Carved)},
+		{"carved", plain(f.accepted && rack.Carved, false)},
 		{"neighbours", neighbours},
 		{"links", mapsOf(links, linkMap)},
-		{"state", unless(r.State, inventory.StateActive)},
+		{"state", unless(rack.State, inventory.StateActive)},
 	})
-	return slices.Concat(place, peers, rest, sessionMap(r.Session), filled(mapOf{{"machines", machines}}))
+	return slices.Concat(place, peers, rest, sessionMap(rack.Session), filled(mapOf{{"machines", machines}}))
 }
 
 // podCIDRs are those that people wrote, and what is accepted has the carved ones, too.
@@ -350,27 +350,27 @@ func (f *formatter) podCIDRs(all []netip.Prefix, carved bool) []string {
 	return stringsOf(all)
 }
 
-func (f *formatter) machine(r *inventory.Machine) mapOf {
+func (f *formatter) machine(machine *inventory.Machine) mapOf {
 	taint := func(t inventory.Taint) mapOf {
 		return filled(mapOf{{"key", t.Key}, {"value", t.Value}, {"effect", t.Effect}})
 	}
 	return filled(mapOf{
-		{"name", r.Name},
-		{"id", unless(r.ID, r.Name)},
-		{"match", filled(mapOf{{"systemUUID", r.SystemUUID.String()}})},
-		{"aliases", r.Aliases},
-		{"unit", plain(r.Unit, 0)},
-		{"type", r.Type},
-		{"addresses", stringsOf(r.Addresses)},
-		{"externalAddresses", stringsOf(r.ExternalAddresses)},
-		{"hostname", r.Hostname},
-		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
-		{"labels", textsOf(r.Labels)},
-		{"taints", mapsOf(r.Taints, taint)},
-		{"state", unless(r.OwnState, inventory.StateActive)},
-		{"reason", r.Reason},
-		{"held", plain(f.accepted && r.Held, false)},
-		{"carved", plain(f.accepted && r.Carved, false)},
+		{"name", machine.Name},
+		{"id", unless(machine.ID, machine.Name)},
+		{"match", filled(mapOf{{"systemUUID", machine.SystemUUID.String()}})},
+		{"aliases", machine.Aliases},
+		{"unit", plain(machine.Unit, 0)},
+		{"type", machine.Type},
+		{"addresses", stringsOf(machine.Addresses)},
+		{"externalAddresses", stringsOf(machine.ExternalAddresses)},
+		{"hostname", machine.Hostname},
+		{"podCIDRs", f.podCIDRs(machine.PodCIDRs, machine.Carved)},
+		{"labels", textsOf(machine.Labels)},
+		{"taints", mapsOf(machine.Taints, taint)},
+		{"state", unless(machine.OwnState, inventory.StateActive)},
+		{"reason", machine.Reason},
+		{"held", plain(f.accepted && machine.Held, false)},
+		{"carved", plain(f.accepted && machine.Carved, false)},
 	})
 }
 
@@ -391,16 +391,16 @@ func onLinkMap(o inventory.OnLink) mapOf {
 }
 
 // linkMap is a link as a slice has it.
-func linkMap(l inventory.Link) mapOf {
+func linkMap(link inventory.Link) mapOf {
 	machine := func(m inventory.LinkMachine) mapOf {
 		return filled(mapOf{{"name", m.Name}, {"rack", m.Rack}, {"zone", unless(m.Zone, m.Rack)}, {"address", m.Addr.String()}, {"state", unless(m.State, inventory.StateActive)}})
 	}
 	return filled(mapOf{
-		{"subnet", l.Subnet.String()},
-		{"interval", ShortDuration(l.Interval)},
-		{"multiplier", plain(l.Multiplier, 0)},
-		{"witness", stringsOf(l.Witness)},
-		{"announceEvery", ShortDuration(l.AnnounceEvery)},
-		{"machines", mapsOf(l.Machines, machine)},
+		{"subnet", link.Subnet.String()},
+		{"interval", ShortDuration(link.Interval)},
+		{"multiplier", plain(link.Multiplier, 0)},
+		{"witness", stringsOf(link.Witness)},
+		{"announceEvery", ShortDuration(link.AnnounceEvery)},
+		{"machines", mapsOf(link.Machines, machine)},
 	})
 }

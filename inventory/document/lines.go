@@ -36,8 +36,8 @@ var (
 
 // Lines are the lines of the document.
 func (d Document) Lines() *Lines {
-	l := &Lines{text: lineBreak.Split(string(d.Data), -1)}
-	l.cuts = make([]cuts, len(l.text))
+	lines := &Lines{text: lineBreak.Split(string(d.Data), -1)}
+	lines.cuts = make([]cuts, len(lines.text))
 	pages, err := readPages(d)
 	var nodes []*yaml.Node
 	for _, p := range pages {
@@ -47,55 +47,55 @@ func (d Document) Lines() *Lines {
 	if len(nodes) > 0 {
 		read = nodes[len(nodes)-1].Line - 1
 	}
-	nodes = append(nodes, &yaml.Node{Line: len(l.text) + 1, Column: 1})
+	nodes = append(nodes, &yaml.Node{Line: len(lines.text) + 1, Column: 1})
 	types := typesOf(pages)
 	for i, n := range nodes[:len(nodes)-1] {
 		if types.hides(n) {
-			l.cut(n, nodes[i+1])
+			lines.cut(n, nodes[i+1])
 		}
 	}
 	if err != nil { // what is not read has no types
-		for i := read; i < len(l.cuts); i++ {
-			l.cuts[i].whole = true
+		for i := read; i < len(lines.cuts); i++ {
+			lines.cuts[i].whole = true
 		}
 	}
-	l.cutComments()
-	return l
+	lines.cutComments()
+	return lines
 }
 
 // cut leaves a node out, before the next one of the document: the word that it is, or else all lines that it may be on. Of a
 // mapping and a list it leaves out what is before its first item.
-func (l *Lines) cut(n, next *yaml.Node) {
-	if part, ok := l.spelt(n); ok {
-		c := &l.cuts[n.Line-1]
+func (l *Lines) cut(node, next *yaml.Node) {
+	if part, ok := l.spelt(node); ok {
+		c := &l.cuts[node.Line-1]
 		c.parts = append(c.parts, part)
 		return
 	}
 	last := next.Line
-	if before := l.runes(last); strings.Trim(string(before[:min(next.Column-1, len(before))]), " \t-?{[") == "" && last > n.Line {
+	if before := l.runes(last); strings.Trim(string(before[:min(next.Column-1, len(before))]), " \t-?{[") == "" && last > node.Line {
 		last-- // the next one begins its line
 	}
-	for i := n.Line; i <= min(last, len(l.cuts)); i++ {
+	for i := node.Line; i <= min(last, len(l.cuts)); i++ {
 		l.cuts[i-1].whole = true
 	}
 }
 
 // spelt is where a node is written in one line exactly as it is read, without a tag or an anchor.
-func (l *Lines) spelt(n *yaml.Node) (columns, bool) {
-	text := n.Value
+func (l *Lines) spelt(node *yaml.Node) (columns, bool) {
+	text := node.Value
 	switch {
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+	case node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return columns{}, false
-	case n.Kind == yaml.AliasNode:
+	case node.Kind == yaml.AliasNode:
 		text = "*" + text
-	case n.Kind != yaml.ScalarNode:
+	case node.Kind != yaml.ScalarNode:
 		text = ""
-	case n.Style&yaml.DoubleQuotedStyle != 0:
+	case node.Style&yaml.DoubleQuotedStyle != 0:
 		text = `"` + text + `"`
-	case n.Style&yaml.SingleQuotedStyle != 0:
+	case node.Style&yaml.SingleQuotedStyle != 0:
 		text = "'" + text + "'"
 	}
-	line, from := l.runes(n.Line), n.Column-1
+	line, from := l.runes(node.Line), node.Column-1
 	if from < 0 || from > len(line) || !strings.HasPrefix(string(line[from:]), text) || text == "" && from < len(line) && strings.ContainsRune("!&", line[from]) {
 		return columns{}, false // it has a tag or an anchor, or goes on at the next line
 	}

@@ -148,8 +148,8 @@ func reason(s string) (string, *refusal) {
 }
 
 // readReservation reads namespace/name; its address is the key before it.
-func readReservation(d *decoder, n *yaml.Node) (inventory.Reservation, bool) {
-	s, ok := text(d, n)
+func readReservation(decoder *decoder, node *yaml.Node) (inventory.Reservation, bool) {
+	s, ok := text(decoder, node)
 	if !ok {
 		return inventory.Reservation{}, false
 	}
@@ -165,30 +165,30 @@ func readReservation(d *decoder, n *yaml.Node) (inventory.Reservation, bool) {
 	} else if len(parts) == 1 {
 		r.suggestion = "default/" + parts[0]
 	}
-	d.refuse(n, r)
+	decoder.refuse(node, r)
 	return inventory.Reservation{}, false
 }
 
 // readAddressKey reads an address that stands as a key.
 func readAddressKey(d *decoder, n *yaml.Node) (string, bool) {
-	a, ref := readAddr(n.Value)
+	addr, ref := readAddr(n.Value)
 	if ref != nil {
 		ref.value = n.Value
 		d.refuse(n, *ref)
 		return "", false
 	}
-	return a.String(), true
+	return addr.String(), true
 }
 
 // readCommunity reads the value of a community.
-func readCommunity(d *decoder, n *yaml.Node) (inventory.Community, bool) {
-	s, ok := text(d, n)
+func readCommunity(decoder *decoder, node *yaml.Node) (inventory.Community, bool) {
+	s, ok := text(decoder, node)
 	if !ok {
 		return inventory.Community{}, false
 	}
 	c, err := inventory.ParseCommunity(s)
 	if err != nil {
-		d.refuse(n, badCommunity(s, err))
+		decoder.refuse(node, badCommunity(s, err))
 	}
 	return c, err == nil
 }
@@ -212,8 +212,8 @@ func badCommunity(s string, err error) refusal {
 }
 
 // readPortal keeps an iSCSI portal as volumes write it: address:port.
-func readPortal(d *decoder, n *yaml.Node) (string, bool) {
-	s, ok := text(d, n)
+func readPortal(decoder *decoder, node *yaml.Node) (string, bool) {
+	s, ok := text(decoder, node)
 	if !ok {
 		return "", false
 	}
@@ -222,7 +222,7 @@ func readPortal(d *decoder, n *yaml.Node) (string, bool) {
 		if a, err := netip.ParseAddr(s); err == nil {
 			r.suggestion = netip.AddrPortFrom(a, 3260).String()
 		}
-		d.refuse(n, r)
+		decoder.refuse(node, r)
 		return "", false
 	}
 	return s, true
@@ -232,17 +232,17 @@ func readPortal(d *decoder, n *yaml.Node) (string, bool) {
 func anyKey(_ *decoder, n *yaml.Node) (string, bool) { return n.Value, true }
 
 // unknownCommunity refuses what is neither a name nor a community.
-func (d *decoder) unknownCommunity(c scalar[string], named map[string]inventory.Community, err error) {
-	if d.part && !strings.Contains(c.v, ":") {
+func (d *decoder) unknownCommunity(scalar scalar[string], named map[string]inventory.Community, err error) {
+	if d.part && !strings.Contains(scalar.v, ":") {
 		return // it may be a name
 	}
-	if looksLikeCommunity(c.v) {
-		d.refuse(c.node, badCommunity(c.v, err))
+	if looksLikeCommunity(scalar.v) {
+		d.refuse(scalar.node, badCommunity(scalar.v, err))
 		return
 	}
 	names := append(slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(inventory.WellKnownCommunities))...)
-	d.refuse(c.node, refusal{code: inventory.UnknownCommunity, message: "is neither a name in spec.communities nor a community",
-		accepted: "a name in spec.communities, a well-known name, or 65010:100", suggestion: Nearest(c.v, names)})
+	d.refuse(scalar.node, refusal{code: inventory.UnknownCommunity, message: "is neither a name in spec.communities nor a community",
+		accepted: "a name in spec.communities, a well-known name, or 65010:100", suggestion: Nearest(scalar.v, names)})
 }
 
 // looksLikeCommunity tells a community that is written badly from a name.

@@ -8,13 +8,13 @@ import (
 )
 
 // mergeSources are the mappings behind a merge key.
-func mergeSources(n *yaml.Node) []*yaml.Node {
-	n = deref(n)
-	if n.Kind != yaml.SequenceNode {
-		return []*yaml.Node{n}
+func mergeSources(node *yaml.Node) []*yaml.Node {
+	node = deref(node)
+	if node.Kind != yaml.SequenceNode {
+		return []*yaml.Node{node}
 	}
-	out := make([]*yaml.Node, len(n.Content))
-	for i, c := range n.Content {
+	out := make([]*yaml.Node, len(node.Content))
+	for i, c := range node.Content {
 		out[i] = deref(c)
 	}
 	return out
@@ -51,17 +51,17 @@ func isEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(
 
 // hasKey reports whether somebody wrote a value under the key, be it a bad one. An empty list is
 // none: nothing of it is stored.
-func hasKey(n *yaml.Node, key string) bool {
-	n = deref(n)
-	for k, v := range pairs(n) {
-		if k.Value == key && !isNull(deref(v)) && !isEmptyList(deref(v)) {
+func hasKey(node *yaml.Node, key string) bool {
+	node = deref(node)
+	for k, value := range pairs(node) {
+		if k.Value == key && !isNull(deref(value)) && !isEmptyList(deref(value)) {
 			return true
 		}
 		if k.Tag != "!!merge" {
 			continue
 		}
-		for _, source := range mergeSources(v) {
-			if source != n && source.Kind == yaml.MappingNode && hasKey(source, key) {
+		for _, source := range mergeSources(value) {
+			if source != node && source.Kind == yaml.MappingNode && hasKey(source, key) {
 				return true
 			}
 		}

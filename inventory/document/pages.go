@@ -30,15 +30,15 @@ func readPages(doc Document) ([]page, error) {
 	}
 	var pages []page
 	for {
-		var n yaml.Node
-		switch err := loader.Load(&n); {
+		var node yaml.Node
+		switch err := loader.Load(&node); {
 		case errors.Is(err, io.EOF):
 			return pages, nil
 		case err != nil:
 			return pages, err
 		}
-		if len(n.Content) == 1 && !isNull(n.Content[0]) {
-			pages = append(pages, page{doc.Source, n.Content[0]})
+		if len(node.Content) == 1 && !isNull(node.Content[0]) {
+			pages = append(pages, page{doc.Source, node.Content[0]})
 		}
 	}
 }

@@ -46,21 +46,21 @@ func readAll(docs []Document, d *decoder) (*inventory.Inventory, inventory.Probl
 }
 
 // readRaw is readAll, and gives what it read besides.
-func readRaw(docs []Document, d *decoder) (*inventory.Inventory, *rawInventory, []page, inventory.Problems) {
-	pages, problems := d.read(docs)
-	d.pages = pages
-	raw := d.decode(pages)
+func readRaw(docs []Document, decoder *decoder) (*inventory.Inventory, *rawInventory, []page, inventory.Problems) {
+	pages, problems := decoder.read(docs)
+	decoder.pages = pages
+	raw := decoder.decode(pages)
 	var inv *inventory.Inventory
 	if raw != nil {
-		inv = d.build(raw)
-		if d.lenient {
+		inv = decoder.build(raw)
+		if decoder.lenient {
 			inv.ResolveNeighbours()
 		} else {
-			d.validate(raw, inv)
+			decoder.validate(raw, inv)
 		}
 		inv.Positions = positionsOf(raw, pages)
 	}
-	problems = append(problems, d.place(pages)...).Sorted()
+	problems = append(problems, decoder.place(pages)...).Sorted()
 	if raw == nil && len(problems) == 0 {
 		problems = append(problems, nothingThere(docs))
 	}

@@ -45,19 +45,19 @@ func (d *decoder) place(pages []page) inventory.Problems {
 // problem is the fault with its place.
 func (f fault) problem(places map[*yaml.Node]place) inventory.Problem {
 	at := places[f.node]
-	p := inventory.Problem{
+	problem := inventory.Problem{
 		Source: at.Source, Line: at.Line, Column: at.Column, Path: inventory.CutText(at.path, 1000),
 		Severity: cmp.Or(f.severity, inventory.Error), Code: f.code, Message: f.message,
 		Value: inventory.CutText(f.value, 200), Accepted: f.accepted, Suggestion: f.suggestion, Example: f.example,
 	}
 	if f.value == "" && f.node != nil && f.node.Kind == yaml.ScalarNode {
-		p.Value = inventory.CutText(f.node.Value, 200)
+		problem.Value = inventory.CutText(f.node.Value, 200)
 	}
 	for _, r := range f.related {
-		p.Related = append(p.Related, places[r].Position)
+		problem.Related = append(problem.Related, places[r].Position)
 	}
-	slices.SortFunc(p.Related, inventory.Position.Compare)
-	return p
+	slices.SortFunc(problem.Related, inventory.Position.Compare)
+	return problem
 }
 
 // find fills in the places of the wanted nodes.
@@ -83,17 +83,17 @@ type trail struct {
 }
 
 // walk visits every node of a document as it was written.
-func walk(n *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
-	visit(n, &t)
-	switch n.Kind {
+func walk(node *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
+	visit(node, &t)
+	switch node.Kind {
 	case yaml.MappingNode:
-		for key, value := range pairs(n) {
+		for key, value := range pairs(node) {
 			step := trail{parent: &t, key: key}
 			walk(key, step, visit)
 			walk(value, step, visit)
 		}
 	case yaml.SequenceNode:
-		for i, c := range n.Content {
+		for i, c := range node.Content {
 			walk(c, trail{parent: &t, item: c, index: i}, visit)
 		}
 	}

@@ -71,18 +71,18 @@ func (p *printer) field(f pair, indent int) {
 }
 
 // comment writes the comment that a mapping begins with, and returns the rest.
-func (p *printer) comment(m mapOf, indent int) mapOf {
-	if len(m) == 0 {
-		return m
+func (p *printer) comment(mapping mapOf, indent int) mapOf {
+	if len(mapping) == 0 {
+		return mapping
 	}
-	lines, ok := m[0].value.(remarks)
+	lines, ok := mapping[0].value.(remarks)
 	if !ok {
-		return m
+		return mapping
 	}
 	for _, line := range lines {
 		p.WriteString(strings.TrimRight(strings.Repeat(" ", max(indent, 0))+"# "+line, " ") + "\n")
 	}
-	return m[1:]
+	return mapping[1:]
 }
 
 // item writes a mapping as an item of a list.
@@ -91,13 +91,13 @@ func (p *printer) item(m mapOf, indent int) {
 	if len(m) == 0 {
 		p.WriteString(strings.Repeat(" ", indent) + "- {}\n")
 	}
-	for i, f := range m {
+	for i, pair := range m {
 		p.WriteString(strings.Repeat(" ", indent))
 		if i == 0 {
 			p.WriteString("- ")
 		} else {
 			p.WriteString("  ")
 		}
-		p.field(f, indent+2)
+		p.field(pair, indent+2)
 	}
 }

@@ -28,21 +28,21 @@ func quoted(s string) string {
 // jsonString quotes as JSON does, which YAML reads too. What YAML does not let stand as it is (YAML
 // 1.2.2, section 5.1) it escapes.
 func jsonString(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
+	var text strings.Builder
+	text.WriteByte('"')
+	for _, char := range s {
 		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
+		case char == '"' || char == '\\':
+			text.WriteByte('\\')
+			text.WriteRune(char)
+		case char < ' ' || char >= 0x7f && char <= 0xa0 || char == 0x2028 || char == 0x2029 || char == 0xfeff || char == 0xfffe || char == 0xffff:
+			fmt.Fprintf(&text, `\u%04x`, char)
 		default:
-			b.WriteRune(r)
+			text.WriteRune(char)
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	text.WriteByte('"')
+	return text.String()
 }
 
 // flowList prints values as people write a short list.
@@ -55,14 +55,14 @@ func flowList[T fmt.Stringer](all []T) string {
 }
 
 // ShortDuration prints 60s where Go prints 1m0s, so that people read what they write.
-func ShortDuration(v time.Duration) string {
-	if v%time.Second == 0 {
-		return strconv.FormatInt(int64(v/time.Second), 10) + "s"
+func ShortDuration(duration time.Duration) string {
+	if duration%time.Second == 0 {
+		return strconv.FormatInt(int64(duration/time.Second), 10) + "s"
 	}
-	if v%time.Millisecond == 0 {
-		return strconv.FormatInt(int64(v/time.Millisecond), 10) + "ms"
+	if duration%time.Millisecond == 0 {
+		return strconv.FormatInt(int64(duration/time.Millisecond), 10) + "ms"
 	}
-	return v.String()
+	return duration.String()
 }
 
 // written is a value as it is read where somebody writes it into a document, also between braces, and whether it is one value

@@ -36,14 +36,14 @@ func ReadsBack(inv *inventory.Inventory, docs ...Document) inventory.Problems {
 // unreadable is the problem of a place that does not read back. It stands where the nearest rack or
 // machine around it was written.
 func unreadable(inv *inventory.Inventory, path, message string) inventory.Problem {
-	p := inventory.Problem{Code: inventory.NotReadBack, Message: "once stored, it " + message, Accepted: "another edit. This is a mistake in Plinth: please report it"}
+	problem := inventory.Problem{Code: inventory.NotReadBack, Message: "once stored, it " + message, Accepted: "another edit. This is a mistake in Plinth: please report it"}
 	at := path
 	for inv.Positions[at] == (inventory.Position{}) && strings.Contains(at, ".") {
 		at = at[:strings.LastIndexByte(at, '.')]
 	}
-	p = inv.ProblemAt(at, p)
-	p.Path = path
-	return p
+	problem = inv.ProblemAt(at, problem)
+	problem.Path = path
+	return problem
 }
 
 // differsAt is the path of the first machine, else rack, in which another inventory is not the same; spec

@@ -49,13 +49,13 @@ func Types() []TypeDoc {
 	all := map[string]TypeDoc{}
 	var order []string
 	for _, d := range decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.TYPE {
+		decl, ok := d.(*ast.GenDecl)
+		if !ok || decl.Tok != token.TYPE {
 			continue
 		}
-		spec := g.Specs[0].(*ast.TypeSpec)
+		spec := decl.Specs[0].(*ast.TypeSpec)
 		if s, ok := spec.Type.(*ast.StructType); ok && strings.HasPrefix(spec.Name.Name, "raw") {
-			all[spec.Name.Name] = typeDoc(spec.Name.Name, g.Doc.Text(), s, all)
+			all[spec.Name.Name] = typeDoc(spec.Name.Name, decl.Doc.Text(), s, all)
 			order = append(order, spec.Name.Name)
 		}
 	}
@@ -80,17 +80,17 @@ func parseSource(source string) *ast.File {
 // typeDoc reads a struct. An embedded one lends its fields.
 func typeDoc(name, doc string, s *ast.StructType, before map[string]TypeDoc) TypeDoc {
 	t := TypeDoc{Name: name, Doc: typeSentence(strings.TrimPrefix(oneLine(doc), name+" "))}
-	for _, f := range s.Fields.List {
-		if embedded, ok := f.Type.(*ast.Ident); ok && len(f.Names) == 0 {
+	for _, field := range s.Fields.List {
+		if embedded, ok := field.Type.(*ast.Ident); ok && len(field.Names) == 0 {
 			t.Fields = append(t.Fields, before[embedded.Name].Fields...)
 		}
-		if f.Tag == nil {
+		if field.Tag == nil {
 			continue
 		}
-		text, _ := strconv.Unquote(f.Tag.Value)
+		text, _ := strconv.Unquote(field.Tag.Value)
 		tag := reflect.StructTag(text)
 		t.Fields = append(t.Fields, FieldDoc{
-			Key: tag.Get("key"), Type: typeText(f.Type), Form: tag.Get("form"), Doc: oneLine(f.Doc.Text()),
+			Key: tag.Get("key"), Type: typeText(field.Type), Form: tag.Get("form"), Doc: oneLine(field.Doc.Text()),
 			Required: tag.Get("required") != "", Hidden: tag.Get("hidden") != "",
 		})
 	}
@@ -133,14 +133,14 @@ type CodeDoc struct {
 func CodeDocs() []CodeDoc {
 	var out []CodeDoc
 	for _, d := range parseSource(inventory.CodesSource).Decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.CONST {
+		decl, ok := d.(*ast.GenDecl)
+		if !ok || decl.Tok != token.CONST {
 			continue
 		}
-		for _, s := range g.Specs {
+		for _, s := range decl.Specs {
 			spec := s.(*ast.ValueSpec)
 			code, _ := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			out = append(out, CodeDoc{inventory.Code(code), spec.Names[0].Name, oneLine(g.Doc.Text()), oneLine(spec.Doc.Text())})
+			out = append(out, CodeDoc{inventory.Code(code), spec.Names[0].Name, oneLine(decl.Doc.Text()), oneLine(spec.Doc.Text())})
 		}
 	}
 	slices.SortFunc(out, func(a, b CodeDoc) int { return strings.Compare(string(a.Code), string(b.Code)) })

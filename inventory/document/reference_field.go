@@ -52,17 +52,17 @@ func BarePath(path string) string { return strings.Join(splitPath(path), ".") }
 func splitPath(path string) []string {
 	var keys []string
 	depth, key := 0, ""
-	for _, r := range path {
+	for _, char := range path {
 		switch {
-		case r == '[':
+		case char == '[':
 			depth++
-		case r == ']':
+		case char == ']':
 			depth--
 		case depth > 0:
-		case r == '.':
+		case char == '.':
 			keys, key = append(keys, key), ""
 		default:
-			key += string(r)
+			key += string(char)
 		}
 	}
 	if key != "" {

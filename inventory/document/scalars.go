@@ -15,32 +15,32 @@ import (
 )
 
 // text reads text as it is.
-func text(d *decoder, n *yaml.Node) (string, bool) {
-	if n.Kind == yaml.ScalarNode {
-		switch n.Tag {
+func text(decoder *decoder, node *yaml.Node) (string, bool) {
+	if node.Kind == yaml.ScalarNode {
+		switch node.Tag {
 		case "!!str":
-			return n.Value, true
+			return node.Value, true
 		case "!!int", "!!float", "!!bool", "!!timestamp":
-			d.refuse(n, refusal{code: inventory.WrongType, message: "is " + kindOf(n) + " to YAML, where text is wanted",
-				accepted: "text; put it in quotes", suggestion: strconv.Quote(n.Value)})
+			decoder.refuse(node, refusal{code: inventory.WrongType, message: "is " + kindOf(node) + " to YAML, where text is wanted",
+				accepted: "text; put it in quotes", suggestion: strconv.Quote(node.Value)})
 			return "", false
 		}
 	}
-	d.wrongType(n, "text")
+	decoder.wrongType(node, "text")
 	return "", false
 }
 
 // checked reads text of a certain form.
 func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node) (T, bool) {
-	return func(d *decoder, n *yaml.Node) (T, bool) {
-		s, ok := text(d, n)
+	return func(d *decoder, node *yaml.Node) (T, bool) {
+		s, ok := text(d, node)
 		if !ok {
 			var none T
 			return none, false
 		}
 		v, ref := parse(s)
 		if ref != nil {
-			d.refuse(n, *ref)
+			d.refuse(node, *ref)
 		}
 		return v, ref == nil
 	}
@@ -90,44 +90,44 @@ func wordMeant(s string, words []string) string {
 }
 
 // truth reads true or false.
-func truth(d *decoder, n *yaml.Node) (bool, bool) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
-		return strings.EqualFold(n.Value, "true"), true
+func truth(decoder *decoder, node *yaml.Node) (bool, bool) {
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!bool" {
+		return strings.EqualFold(node.Value, "true"), true
 	}
 	r := refusal{code: inventory.WrongType, message: "is not a truth value", accepted: "true or false"}
-	switch strings.ToLower(n.Value) {
+	switch strings.ToLower(node.Value) {
 	case "yes", "on", "y", "1", "true":
 		r.suggestion = "true"
 	case "no", "off", "n", "0", "false":
 		r.suggestion = "false"
 	}
-	d.refuse(n, r)
+	decoder.refuse(node, r)
 	return false, false
 }
 
 // number reads an integer between two bounds, both included.
 func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
 	accepted := "a number from " + strconv.Itoa(low) + " to " + strconv.Itoa(high)
-	return func(d *decoder, n *yaml.Node) (int, bool) {
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
+	return func(d *decoder, node *yaml.Node) (int, bool) {
+		if node.Kind != yaml.ScalarNode || node.Tag != "!!int" {
 			r := refusal{code: inventory.WrongType, message: "is not a whole number", accepted: accepted}
-			if _, plain := plainNumber(n.Value); plain {
-				r.suggestion = n.Value + withoutQuotes
+			if _, plain := plainNumber(node.Value); plain {
+				r.suggestion = node.Value + withoutQuotes
 			}
-			d.refuse(n, r)
+			d.refuse(node, r)
 			return 0, false
 		}
-		v, plain := plainNumber(n.Value)
+		value, plain := plainNumber(node.Value)
 		if !plain {
-			d.refuse(n, refusal{code: inventory.WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
-				suggestion: inDigits(n.Value)})
+			d.refuse(node, refusal{code: inventory.WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
+				suggestion: inDigits(node.Value)})
 			return 0, false
 		}
-		if v < low || v > high {
-			d.refuse(n, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: accepted, suggestion: strconv.Itoa(min(max(v, low), high))})
+		if value < low || value > high {
+			d.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: accepted, suggestion: strconv.Itoa(min(max(value, low), high))})
 			return 0, false
 		}
-		return v, true
+		return value, true
 	}
 }
 
@@ -155,57 +155,57 @@ func inDigits(s string) string {
 }
 
 // readASN reads an AS number: an integer, or asdot in quotes.
-func readASN(d *decoder, n *yaml.Node) (inventory.ASN, bool) {
+func readASN(decoder *decoder, node *yaml.Node) (inventory.ASN, bool) {
 	const accepted = `1 to 4294967294, or asdot in quotes such as "65010.10"`
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.wrongType(n, "an AS number")
+	if node.Kind != yaml.ScalarNode || node.Tag == "!!null" {
+		decoder.wrongType(node, "an AS number")
 		return 0, false
 	}
-	if n.Tag == "!!float" && strings.Contains(n.Value, ".") {
-		d.refuse(n, refusal{code: inventory.FloatASN, message: "is a number with a point to YAML, which may drop its last zeros",
-			accepted: accepted, suggestion: strconv.Quote(n.Value)})
+	if node.Tag == "!!float" && strings.Contains(node.Value, ".") {
+		decoder.refuse(node, refusal{code: inventory.FloatASN, message: "is a number with a point to YAML, which may drop its last zeros",
+			accepted: accepted, suggestion: strconv.Quote(node.Value)})
 		return 0, false
 	}
-	a, err := inventory.ParseASN(n.Value)
+	asn, err := inventory.ParseASN(node.Value)
 	if err != nil {
 		r := refusal{code: inventory.BadASN, message: err.Error(), accepted: accepted}
-		if rest, ok := strings.CutPrefix(strings.ToUpper(n.Value), "AS"); ok {
+		if rest, ok := strings.CutPrefix(strings.ToUpper(node.Value), "AS"); ok {
 			r.suggestion = rest
-		} else if n.Value == "0" {
+		} else if node.Value == "0" {
 			r.suggestion = "64512"
-		} else if n.Tag == "!!int" {
-			r.suggestion = inDigits(n.Value)
+		} else if node.Tag == "!!int" {
+			r.suggestion = inDigits(node.Value)
 		}
-		d.refuse(n, r)
+		decoder.refuse(node, r)
 	}
-	return a, err == nil
+	return asn, err == nil
 }
 
 // readLimit reads a number, or a percentage.
-func readLimit(d *decoder, n *yaml.Node) (inventory.Limit, bool) {
-	l, err := inventory.ParseLimit(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
+func readLimit(decoder *decoder, node *yaml.Node) (inventory.Limit, bool) {
+	limit, err := inventory.ParseLimit(node.Value)
+	if node.Kind != yaml.ScalarNode || err != nil {
 		r := refusal{code: inventory.BadLimit, message: "is not a limit", accepted: "a number, or a percentage from 0% to 100%"}
-		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f > 0 && f < 1 {
+		if f, err := strconv.ParseFloat(node.Value, 64); err == nil && f > 0 && f < 1 {
 			r.suggestion = strconv.Itoa(int(f*100)) + "%"
 		}
-		d.refuse(n, r)
+		decoder.refuse(node, r)
 		return inventory.Limit{}, false
 	}
-	return l, true
+	return limit, true
 }
 
 // parseDuration reads a time with its unit.
 func parseDuration(s string) (time.Duration, *refusal) {
 	const accepted = "a number with its unit, such as 100ms, 9s or 2m"
-	v, err := time.ParseDuration(s)
-	if err != nil || v < 0 {
+	duration, err := time.ParseDuration(s)
+	if err != nil || duration < 0 {
 		return 0, &refusal{code: inventory.BadDuration, message: "is not a time", accepted: accepted, suggestion: durationMeant(s)}
 	}
 	if plain := zerosBefore.ReplaceAllString(s, "$1$2"); plain != s {
 		return 0, &refusal{code: inventory.BadDuration, message: "is a number that not all programs read alike", accepted: accepted + ", without zeros before it", suggestion: plain}
 	}
-	return v, nil
+	return duration, nil
 }
 
 // zerosBefore finds zeros before a number of a time.
@@ -225,35 +225,35 @@ func durationMeant(s string) string {
 
 // between reads a time between two bounds, both included.
 func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration, bool) {
-	return func(d *decoder, n *yaml.Node) (time.Duration, bool) {
-		if n.Tag == "!!int" {
+	return func(d *decoder, node *yaml.Node) (time.Duration, bool) {
+		if node.Tag == "!!int" {
 			r := refusal{code: inventory.BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m"}
-			if _, plain := plainNumber(n.Value); plain {
-				r.suggestion = n.Value + "s"
-			} else if decimal := inDigits(n.Value); decimal != "" {
+			if _, plain := plainNumber(node.Value); plain {
+				r.suggestion = node.Value + "s"
+			} else if decimal := inDigits(node.Value); decimal != "" {
 				r.suggestion = decimal + "s"
 			}
-			d.refuse(n, r)
+			d.refuse(node, r)
 			return 0, false
 		}
-		v, ok := readDuration(d, n)
-		if ok && (v < low || v > high) {
+		duration, ok := readDuration(d, node)
+		if ok && (duration < low || duration > high) {
 			bound := low
-			if v > high {
+			if duration > high {
 				bound = high
 			}
-			d.refuse(n, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: ShortDuration(low) + " to " + ShortDuration(high),
+			d.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: ShortDuration(low) + " to " + ShortDuration(high),
 				suggestion: ShortDuration(bound)})
 			return 0, false
 		}
-		return v, ok
+		return duration, ok
 	}
 }
 
 // readAddr reads an address without zone, and no IPv4 address in IPv6 form.
 func readAddr(s string) (netip.Addr, *refusal) {
 	const accepted = "an IPv4 or IPv6 address without a prefix length"
-	a, err := netip.ParseAddr(s)
+	addr, err := netip.ParseAddr(s)
 	switch {
 	case err != nil:
 		r := &refusal{code: inventory.BadAddress, message: "is not an address", accepted: accepted}
@@ -263,26 +263,26 @@ func readAddr(s string) (netip.Addr, *refusal) {
 			r.suggestion = fixed
 		}
 		return netip.Addr{}, r
-	case a.Zone() != "":
-		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "has a zone", accepted: accepted, suggestion: a.WithZone("").String()}
-	case a.Is4In6():
-		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "is an IPv4 address in IPv6 form", accepted: accepted, suggestion: a.Unmap().String()}
+	case addr.Zone() != "":
+		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "has a zone", accepted: accepted, suggestion: addr.WithZone("").String()}
+	case addr.Is4In6():
+		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "is an IPv4 address in IPv6 form", accepted: accepted, suggestion: addr.Unmap().String()}
 	}
-	return a, nil
+	return addr, nil
 }
 
 // readRouterAddr reads an address of a router, which may be a link-local one with the
 // machine's interface that leads to it.
 func readRouterAddr(s string) (netip.Addr, *refusal) {
-	a, err := netip.ParseAddr(s)
-	if err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
+	addr, err := netip.ParseAddr(s)
+	if err != nil || !addr.Is6() || !addr.IsLinkLocalUnicast() {
 		return readAddr(s)
 	}
-	if a.Zone() == "" {
+	if addr.Zone() == "" {
 		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "is a link-local address without the interface that leads to it",
 			accepted: "the address, %, and the name that the machines' interface has", suggestion: s + "%eth0"}
 	}
-	return a, nil
+	return addr, nil
 }
 
 // withoutLeadingZeros repairs 10.001.02.3, if that makes it an address.
@@ -302,7 +302,7 @@ func withoutLeadingZeros(s string) string {
 
 // readPrefix reads a prefix with no host bits.
 func readPrefix(s string) (netip.Prefix, *refusal) {
-	p, err := netip.ParsePrefix(s)
+	prefix, err := netip.ParsePrefix(s)
 	switch {
 	case err != nil:
 		r := &refusal{code: inventory.BadPrefix, message: "is not a prefix", accepted: "address/length, such as 10.10.1.0/26 or 2001:db8::/64"}
@@ -314,13 +314,13 @@ func readPrefix(s string) (netip.Prefix, *refusal) {
 			}
 		}
 		return netip.Prefix{}, r
-	case p.Addr().Is4In6():
+	case prefix.Addr().Is4In6():
 		return netip.Prefix{}, &refusal{code: inventory.BadPrefix, message: "is an IPv4 prefix in IPv6 form", accepted: "the prefix in its own form"}
-	case p.Masked() != p:
+	case prefix.Masked() != prefix:
 		return netip.Prefix{}, &refusal{code: inventory.HostBits, message: "has host bits set", accepted: "the first address of the prefix",
-			suggestion: p.Masked().String()}
+			suggestion: prefix.Masked().String()}
 	}
-	return p, nil
+	return prefix, nil
 }
 
 // withoutQuotes ends advice to write a value that is in quotes without them.

@@ -31,15 +31,15 @@ func readRange(s string) (inventory.Range, *refusal) {
 		return inventory.RangeOf(p), nil
 	}
 	first, last, isRange := strings.Cut(s, "-")
-	a, ref := readAddr(strings.TrimSpace(first))
+	addr, ref := readAddr(strings.TrimSpace(first))
 	if !isRange || ref != nil {
-		return inventory.Range{First: a, Last: a}, ref.within("", s[len(first):])
+		return inventory.Range{First: addr, Last: addr}, ref.within("", s[len(first):])
 	}
 	b, ref := readAddr(strings.TrimSpace(last))
 	if ref != nil {
 		return inventory.Range{}, ref.within(first+"-", "")
 	}
-	return orderedRange(a, b)
+	return orderedRange(addr, b)
 }
 
 // within is a refusal of a part of a text: what it suggests is the whole.
@@ -51,14 +51,14 @@ func (r *refusal) within(before, after string) *refusal {
 }
 
 // orderedRange refuses what is not two addresses of one family in their order.
-func orderedRange(a, b netip.Addr) (inventory.Range, *refusal) {
+func orderedRange(addr, other netip.Addr) (inventory.Range, *refusal) {
 	switch {
-	case a.BitLen() != b.BitLen():
+	case addr.BitLen() != other.BitLen():
 		return inventory.Range{}, &refusal{code: inventory.BadRange, message: "the two ends are of different families",
 			accepted: "first-last of one family, a prefix, or an address"}
-	case b.Less(a):
+	case other.Less(addr):
 		return inventory.Range{}, &refusal{code: inventory.BadRange, message: "the last address comes before the first",
-			accepted: "first-last with first <= last", suggestion: b.String() + "-" + a.String()}
+			accepted: "first-last with first <= last", suggestion: other.String() + "-" + addr.String()}
 	}
-	return inventory.Range{First: a, Last: b}, nil
+	return inventory.Range{First: addr, Last: other}, nil
 }

@@ -17,30 +17,30 @@ func refusePassword(d *decoder, n *yaml.Node) (string, bool) {
 }
 
 // readBFD reads the name of a profile, or off, which is what somebody means who writes false.
-func readBFD(d *decoder, n *yaml.Node) (string, bool) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+func readBFD(decoder *decoder, node *yaml.Node) (string, bool) {
+	if node.Kind == yaml.ScalarNode && node.Tag == "!!bool" {
 		r := refusal{code: inventory.WrongType, message: "is a truth value to YAML", accepted: "the name of a profile in spec.bfdProfiles, or off"}
-		if strings.EqualFold(n.Value, "false") {
+		if strings.EqualFold(node.Value, "false") {
 			r.suggestion = "off"
 		}
-		d.refuse(n, r)
+		decoder.refuse(node, r)
 		return "", false
 	}
-	return checked(name)(d, n)
+	return checked(name)(decoder, node)
 }
 
 // readHoldTime reads the hold time of a session (RFC 4271, section 4.2). Zero,
 // which would never notice a dead neighbour, is refused.
-func readHoldTime(d *decoder, n *yaml.Node) (time.Duration, bool) {
-	v, ok := between(0, 65535*time.Second)(d, n)
+func readHoldTime(decoder *decoder, node *yaml.Node) (time.Duration, bool) {
+	duration, ok := between(0, 65535*time.Second)(decoder, node)
 	switch {
 	case !ok:
 		return 0, false
-	case v < 3*time.Second:
-		d.refuse(n, refusal{code: inventory.ShortHoldTime, message: "is too short", accepted: "3s to 65535s", suggestion: "3s"})
+	case duration < 3*time.Second:
+		decoder.refuse(node, refusal{code: inventory.ShortHoldTime, message: "is too short", accepted: "3s to 65535s", suggestion: "3s"})
 		return 0, false
 	}
-	return v, d.wholeSeconds(n, v)
+	return duration, decoder.wholeSeconds(node, duration)
 }
 
 // readRestartTime reads the restart time of graceful restart (RFC 4724, section 3).
@@ -60,17 +60,17 @@ func (d *decoder) wholeSeconds(n *yaml.Node, v time.Duration) bool {
 }
 
 // readGracefulRestart reads off, or a mapping with the restart time.
-func readGracefulRestart(d *decoder, n *yaml.Node) (time.Duration, bool) {
-	if n.Kind == yaml.ScalarNode && n.Value == "off" {
+func readGracefulRestart(decoder *decoder, node *yaml.Node) (time.Duration, bool) {
+	if node.Kind == yaml.ScalarNode && node.Value == "off" {
 		return 0, true
 	}
-	if n.Kind != yaml.MappingNode {
-		d.refuse(n, refusal{code: inventory.UnknownWord, message: "is not a setting of graceful restart", accepted: "off, or {restartTime: 60s}",
-			suggestion: gracefulMeant(n.Value)})
+	if node.Kind != yaml.MappingNode {
+		decoder.refuse(node, refusal{code: inventory.UnknownWord, message: "is not a setting of graceful restart", accepted: "off, or {restartTime: 60s}",
+			suggestion: gracefulMeant(node.Value)})
 		return 0, false
 	}
 	var g rawGracefulRestart
-	object(d, n, &g)
+	object(decoder, node, &g)
 	return g.RestartTime.or(inventory.DefaultRestartTime), true
 }
 

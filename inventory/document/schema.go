@@ -26,14 +26,14 @@ func Schema() []byte {
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SchemaID, "title": "Plinth inventory",
 		"description": types[0].Doc, "$ref": "#/$defs/" + types[0].defName(), "$defs": defs,
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(whole); err != nil {
 		panic(err) // maps, lists and text only
 	}
-	return b.Bytes()
+	return text.Bytes()
 }
 
 // defName is the type's name in the schema.
@@ -45,13 +45,13 @@ func (t TypeDoc) defName() string {
 // schema describes a mapping.
 func (t TypeDoc) schema() jsonObject {
 	properties, required := jsonObject{}, []string{}
-	for _, f := range t.Fields {
-		if f.Hidden {
+	for _, doc := range t.Fields {
+		if doc.Hidden {
 			continue
 		}
-		properties[f.Key] = f.schema()
-		if f.Required {
-			required = append(required, f.Key)
+		properties[doc.Key] = doc.schema()
+		if doc.Required {
+			required = append(required, doc.Key)
 		}
 	}
 	out := jsonObject{
@@ -110,14 +110,14 @@ func unwrap(goType string) (outer, inner string) {
 }
 
 // orNull lets a value be left empty.
-func orNull(s jsonObject) jsonObject {
-	if t, ok := s["type"].(string); ok {
-		s["type"] = []string{t, "null"}
+func orNull(object jsonObject) jsonObject {
+	if t, ok := object["type"].(string); ok {
+		object["type"] = []string{t, "null"}
 	}
-	if words, ok := s["enum"].([]any); ok {
-		s["enum"] = append(words, nil)
+	if words, ok := object["enum"].([]any); ok {
+		object["enum"] = append(words, nil)
 	}
-	return s
+	return object
 }
 
 // Forms of text, as regular expressions of the schema.

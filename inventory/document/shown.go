@@ -39,30 +39,30 @@ func (t *typing) hides(n *yaml.Node) bool { return t.hidden[n] || !t.typed[n] }
 
 // hold notes what a node, and all that is in it, is in a place that wants a type. A list may stand for a value, and a value
 // for a list: that is a mistake to be seen.
-func (t *typing) hold(n *yaml.Node, want reflect.Type) {
-	at := seat{n, want}
-	if n == nil || t.seen[at] {
+func (t *typing) hold(node *yaml.Node, want reflect.Type) {
+	at := seat{node, want}
+	if node == nil || t.seen[at] {
 		return
 	}
 	t.seen[at] = true
-	tagged := n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.ShortTag(), "!!")
-	if want == nil || tagged || n.Kind == yaml.ScalarNode && n.Value != "" && !isScalar(want) {
-		t.hidden[n] = true
+	tagged := node.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(node.ShortTag(), "!!")
+	if want == nil || tagged || node.Kind == yaml.ScalarNode && node.Value != "" && !isScalar(want) {
+		t.hidden[node] = true
 	} else {
-		t.typed[n] = true
+		t.typed[node] = true
 	}
-	t.hold(n.Alias, want)
-	if n.Kind == yaml.SequenceNode {
-		for _, item := range n.Content {
+	t.hold(node.Alias, want)
+	if node.Kind == yaml.SequenceNode {
+		for _, item := range node.Content {
 			t.hold(item, want)
 		}
 	}
-	for key, value := range pairs(n) {
+	for key, value := range pairs(node) {
 		if entry, ok := entryType(want); ok {
 			t.typed[key] = true
 			t.hold(value, entry)
 		} else {
-			t.holdKey(n, key, value, want)
+			t.holdKey(node, key, value, want)
 		}
 	}
 }
@@ -136,20 +136,20 @@ func entryType(t reflect.Type) (reflect.Type, bool) {
 }
 
 // hideValue takes the value of its node out of a problem. The suggestions for an unknown key are other keys, and stay.
-func hideValue(p *inventory.Problem, f fault) {
-	switch f.code {
+func hideValue(problem *inventory.Problem, fault fault) {
+	switch fault.code {
 	case inventory.InlinePassword: // says nothing of the value
 	case inventory.UnknownKey:
-		p.Value = inventory.NotShown
+		problem.Value = inventory.NotShown
 	default:
-		if f.node.Kind == yaml.ScalarNode {
-			p.Value = inventory.NotShown
+		if fault.node.Kind == yaml.ScalarNode {
+			problem.Value = inventory.NotShown
 		}
-		if p.Suggestion != "{}" { // made of the value
-			p.Suggestion = ""
+		if problem.Suggestion != "{}" { // made of the value
+			problem.Suggestion = ""
 		}
-		if strings.ContainsRune(p.Message, '"') { // it repeats the value
-			p.Message = "is not what is to stand here"
+		if strings.ContainsRune(problem.Message, '"') { // it repeats the value
+			problem.Message = "is not what is to stand here"
 		}
 	}
 }

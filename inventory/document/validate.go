@@ -107,13 +107,13 @@ func (v *validation) bareRacks() (out []bareRack) {
 }
 
 // claim refuses a value that somebody has already.
-func (v *validation) claim(seen map[string]*yaml.Node, value string, n *yaml.Node, r refusal) bool {
+func (v *validation) claim(seen map[string]*yaml.Node, value string, node *yaml.Node, r refusal) bool {
 	first, taken := seen[value]
 	if taken {
-		v.refuse(n, r, first)
+		v.refuse(node, r, first)
 		return false
 	}
-	seen[value] = n
+	seen[value] = node
 	return true
 }
 
@@ -156,16 +156,16 @@ type bareRack struct {
 
 // networkOf is the network that an address of a machine is most likely in: one of the subnets that holds it, or else one as large as
 // most are, if no subnet overlaps that. It reports whether there is one.
-func networkOf(a netip.Addr, subnets []netip.Prefix) (netip.Prefix, bool) {
-	if i := slices.IndexFunc(subnets, func(s netip.Prefix) bool { return s.Contains(a) }); i >= 0 {
+func networkOf(addr netip.Addr, subnets []netip.Prefix) (netip.Prefix, bool) {
+	if i := slices.IndexFunc(subnets, func(s netip.Prefix) bool { return s.Contains(addr) }); i >= 0 {
 		return subnets[i], true
 	}
 	bits := 24
-	if a.Is6() {
+	if addr.Is6() {
 		bits = 64
 	}
-	usual := netip.PrefixFrom(a, bits).Masked()
-	return usual, special(a) == "" && !slices.ContainsFunc(subnets, usual.Overlaps)
+	usual := netip.PrefixFrom(addr, bits).Masked()
+	return usual, special(addr) == "" && !slices.ContainsFunc(subnets, usual.Overlaps)
 }
 
 // covered reports whether one of the networks has the address.
@@ -180,19 +180,19 @@ func givesOn(p inventory.Pool, r inventory.Range, subnet netip.Prefix) bool {
 }
 
 // special names the kinds of address that are not for hosts.
-func special(a netip.Addr) string {
+func special(addr netip.Addr) string {
 	switch {
-	case a.IsUnspecified():
+	case addr.IsUnspecified():
 		return "the unspecified address"
-	case a.IsLoopback():
+	case addr.IsLoopback():
 		return "a loopback address"
-	case a.IsMulticast():
+	case addr.IsMulticast():
 		return "a multicast address"
-	case a.IsLinkLocalUnicast():
+	case addr.IsLinkLocalUnicast():
 		return "a link-local address"
-	case a.Is4() && a.As4()[0] >= 240:
+	case addr.Is4() && addr.As4()[0] >= 240:
 		return "a reserved address"
-	case a.Is4() && a.As4()[0] == 0:
+	case addr.Is4() && addr.As4()[0] == 0:
 		return "an address of this network alone"
 	}
 	return ""

@@ -24,15 +24,15 @@ func (v addressChecks) addresses() {
 		}
 	}
 	for rack := range v.raw.Racks.each() {
-		for m := range rack.Machines.each() {
-			if m.State.v == inventory.StateRetired {
+		for machine := range rack.Machines.each() {
+			if machine.State.v == inventory.StateRetired {
 				continue
 			}
-			for _, a := range m.Addresses.v {
+			for _, a := range machine.Addresses.v {
 				v.host(seen, a)
 				v.onSubnet(rack, a)
 			}
-			for _, a := range m.ExternalAddresses.v {
+			for _, a := range machine.ExternalAddresses.v {
 				v.host(seen, a)
 			}
 		}
@@ -40,55 +40,55 @@ func (v addressChecks) addresses() {
 }
 
 // host checks one address, wherever it stands.
-func (v addressChecks) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
-	if a.v.Zone() != "" {
+func (v addressChecks) host(seen map[netip.Addr]*yaml.Node, scalar scalar[netip.Addr]) {
+	if scalar.v.Zone() != "" {
 		return // of one link alone; other links may have the same
 	}
-	if what := special(a.v); what != "" {
-		v.refuse(a.node, refusal{code: inventory.NotUnicast, message: "is " + what + ", which no machine or router can be reached at", accepted: "a unicast address"})
+	if what := special(scalar.v); what != "" {
+		v.refuse(scalar.node, refusal{code: inventory.NotUnicast, message: "is " + what + ", which no machine or router can be reached at", accepted: "a unicast address"})
 		return
 	}
-	if first, taken := seen[a.v]; taken {
-		v.refuse(a.node, refusal{code: inventory.AddressTwice, message: "is the address of " + v.ownerOf(first) + " too", accepted: "an address that is used once",
-			suggestion: v.nextAddress(a.v), example: true}, first)
+	if first, taken := seen[scalar.v]; taken {
+		v.refuse(scalar.node, refusal{code: inventory.AddressTwice, message: "is the address of " + v.ownerOf(first) + " too", accepted: "an address that is used once",
+			suggestion: v.nextAddress(scalar.v), example: true}, first)
 		return
 	}
-	seen[a.v] = a.node
+	seen[scalar.v] = scalar.node
 }
 
 // onSubnet refuses an address that none of the rack's subnets of its family has.
-func (v addressChecks) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
+func (v addressChecks) onSubnet(rack *rawRack, scalar scalar[netip.Addr]) {
 	var same []string
 	for _, s := range rack.Subnets.v {
-		if s.v.Addr().Is4() != a.v.Is4() {
+		if s.v.Addr().Is4() != scalar.v.Is4() {
 			continue
 		}
 		same = append(same, s.v.String())
-		if s.v.Contains(a.v) {
-			v.notItsEnds(s, a)
+		if s.v.Contains(scalar.v) {
+			v.notItsEnds(s, scalar)
 			return
 		}
 	}
 	if len(same) == 0 {
 		return
 	}
-	suggestion := transplanted(a.v, inventory.RangeOf(netip.MustParsePrefix(same[0])))
-	if networks := v.networksOf(rack); covered(networks, a.v) {
+	suggestion := transplanted(scalar.v, inventory.RangeOf(netip.MustParsePrefix(same[0])))
+	if networks := v.networksOf(rack); covered(networks, scalar.v) {
 		suggestion = subnetsLine(networks)
 	}
-	v.refuse(a.node, refusal{code: inventory.OutsideSubnets, message: "is outside the subnets of its rack", accepted: v.elsewhere(a.v, same), suggestion: suggestion, example: true}, rack.Subnets.node)
+	v.refuse(scalar.node, refusal{code: inventory.OutsideSubnets, message: "is outside the subnets of its rack", accepted: v.elsewhere(scalar.v, same), suggestion: suggestion, example: true}, rack.Subnets.node)
 }
 
 // transplanted is the address of a range that ends as a does; "" where it is no prefix.
 func transplanted(a netip.Addr, into inventory.Range) string {
-	p, ok := into.AsPrefix()
-	if !ok || p.Addr().BitLen() != a.BitLen() {
+	prefix, ok := into.AsPrefix()
+	if !ok || prefix.Addr().BitLen() != a.BitLen() {
 		return ""
 	}
-	network, host := p.Addr().AsSlice(), a.AsSlice()
+	network, host := prefix.Addr().AsSlice(), a.AsSlice()
 	for i := range host {
 		keep := byte(0xff)
-		if bits := p.Bits() - 8*i; bits >= 8 {
+		if bits := prefix.Bits() - 8*i; bits >= 8 {
 			keep = 0
 		} else if bits > 0 {
 			keep = 0xff >> bits
@@ -109,18 +109,18 @@ func (v addressChecks) elsewhere(a netip.Addr, subnets []string) string {
 }
 
 // notItsEnds refuses the network and broadcast addresses of an IPv4 subnet.
-func (v addressChecks) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
-	if !a.v.Is4() || s.v.Bits() > 30 {
+func (v addressChecks) notItsEnds(scalar scalar[netip.Prefix], a scalar[netip.Addr]) {
+	if !a.v.Is4() || scalar.v.Bits() > 30 {
 		return
 	}
-	last := netipx.PrefixLastIP(s.v)
+	last := netipx.PrefixLastIP(scalar.v)
 	switch a.v {
-	case s.v.Addr():
-		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the network address of " + s.v.String(), accepted: "an address between the first and the last",
-			suggestion: a.v.Next().String()}, s.node)
+	case scalar.v.Addr():
+		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the network address of " + scalar.v.String(), accepted: "an address between the first and the last",
+			suggestion: a.v.Next().String()}, scalar.node)
 	case last:
-		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the broadcast address of " + s.v.String(), accepted: "an address between the first and the last",
-			suggestion: a.v.Prev().String()}, s.node)
+		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the broadcast address of " + scalar.v.String(), accepted: "an address between the first and the last",
+			suggestion: a.v.Prev().String()}, scalar.node)
 	}
 }
 

@@ -102,13 +102,13 @@ func (v advertiseChecks) aggregates() {
 
 func (v advertiseChecks) aggregate(p inventory.Pool, a inventory.Advertise, written *rawLengths) {
 	have := inventory.SetOf(p.Ranges, nil)
-	for _, r := range p.Ranges {
-		length := cmp.Or(a.Aggregate.For(r.First), r.First.BitLen())
-		around, err := r.First.Prefix(length)
-		at := lengthNode(written, r.First)
+	for _, ipRange := range p.Ranges {
+		length := cmp.Or(a.Aggregate.For(ipRange.First), ipRange.First.BitLen())
+		around, err := ipRange.First.Prefix(length)
+		at := lengthNode(written, ipRange.First)
 		if err == nil && at != nil && !have.ContainsPrefix(around) {
-			v.refuse(at, refusal{code: inventory.WideAggregate, severity: inventory.Warning, message: fmt.Sprintf("announces %s, and the pool has only %s of it", around, r),
-				accepted: "a length that keeps within the pool", suggestion: narrowest(r)})
+			v.refuse(at, refusal{code: inventory.WideAggregate, severity: inventory.Warning, message: fmt.Sprintf("announces %s, and the pool has only %s of it", around, ipRange),
+				accepted: "a length that keeps within the pool", suggestion: narrowest(ipRange)})
 		}
 	}
 }
@@ -128,14 +128,14 @@ func (v advertiseChecks) shadowed() {
 	}
 }
 
-// shadows reports whether a, which comes first, announces all that b does, and as the same prefixes.
-func shadows(a inventory.Advertise, b inventory.Advertise, of inventory.Families) bool {
+// shadows reports whether the first of two announces all that the second does, and as the same prefixes.
+func shadows(first, second inventory.Advertise, of inventory.Families) bool {
 	covers := func(all, some []string) bool {
 		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 	}
-	return covers(a.Racks, b.Racks) && covers(a.Zones, b.Zones) && covers(a.Routers, b.Routers) &&
-		(a.Selector.Empty() || a.Selector.String() == b.Selector.String()) &&
-		(!of.IPv4 || a.Aggregate.IPv4 == b.Aggregate.IPv4) && (!of.IPv6 || a.Aggregate.IPv6 == b.Aggregate.IPv6)
+	return covers(first.Racks, second.Racks) && covers(first.Zones, second.Zones) && covers(first.Routers, second.Routers) &&
+		(first.Selector.Empty() || first.Selector.String() == second.Selector.String()) &&
+		(!of.IPv4 || first.Aggregate.IPv4 == second.Aggregate.IPv4) && (!of.IPv6 || first.Aggregate.IPv6 == second.Aggregate.IPv6)
 }
 
 // poolFamilies are those that a pool has addresses of.

@@ -17,17 +17,17 @@ type sessionChecks struct{ *validation }
 
 // routers checks that each has one address, or one of each family.
 func (v sessionChecks) routers() {
-	for _, r := range v.raw.allRouters() {
-		written := v.has(r.node, "address") || v.has(r.node, "addresses")
+	for _, router := range v.raw.allRouters() {
+		written := v.has(router.node, "address") || v.has(router.node, "addresses")
 		switch {
 		case !written:
-			v.refuse(r.node, refusal{code: inventory.Missing, message: "address is missing", accepted: "address: …, or addresses: [IPv4, IPv6]"})
-		case r.Address.given() && len(r.Addresses.v) > 0:
-			v.refuse(r.Address.node, refusal{code: inventory.Conflicting, message: "address and addresses are given at once", accepted: "one of the two",
-				suggestion: "addresses: " + flowList(append([]netip.Addr{r.Address.v}, values(r.Addresses)...))}, r.Addresses.node)
-		case len(r.Addresses.v) == 2 && r.Addresses.v[0].v.Is4() == r.Addresses.v[1].v.Is4(), len(r.Addresses.v) > 2:
-			second := r.Addresses.v[1]
-			v.refuse(second.node, refusal{code: inventory.SameFamily, message: "a router has at most one address of each family", accepted: "one IPv4 and one IPv6 address, or routers of their own"}, r.Addresses.v[0].node)
+			v.refuse(router.node, refusal{code: inventory.Missing, message: "address is missing", accepted: "address: …, or addresses: [IPv4, IPv6]"})
+		case router.Address.given() && len(router.Addresses.v) > 0:
+			v.refuse(router.Address.node, refusal{code: inventory.Conflicting, message: "address and addresses are given at once", accepted: "one of the two",
+				suggestion: "addresses: " + flowList(append([]netip.Addr{router.Address.v}, values(router.Addresses)...))}, router.Addresses.node)
+		case len(router.Addresses.v) == 2 && router.Addresses.v[0].v.Is4() == router.Addresses.v[1].v.Is4(), len(router.Addresses.v) > 2:
+			second := router.Addresses.v[1]
+			v.refuse(second.node, refusal{code: inventory.SameFamily, message: "a router has at most one address of each family", accepted: "one IPv4 and one IPv6 address, or routers of their own"}, router.Addresses.v[0].node)
 		}
 	}
 }
@@ -39,14 +39,14 @@ func (v sessionChecks) linkLocals() {
 	told := map[*yaml.Node]bool{}
 	for _, rack := range v.inv.Racks {
 		seen := map[netip.Addr]*yaml.Node{}
-		for _, a := range v.linkLocalsOf(rack) {
-			first, taken := seen[a.v]
+		for _, scalar := range v.linkLocalsOf(rack) {
+			first, taken := seen[scalar.v]
 			if !taken {
-				seen[a.v] = a.node
-			} else if !told[a.node] {
-				told[a.node] = true
-				v.refuse(a.node, refusal{code: inventory.AddressTwice, message: fmt.Sprintf("is the address of another router of rack %s on the same interface", rack.Name),
-					accepted: "an address that no other router of the rack has there, or another interface", suggestion: v.nextAddress(a.v), example: true}, first)
+				seen[scalar.v] = scalar.node
+			} else if !told[scalar.node] {
+				told[scalar.node] = true
+				v.refuse(scalar.node, refusal{code: inventory.AddressTwice, message: fmt.Sprintf("is the address of another router of rack %s on the same interface", rack.Name),
+					accepted: "an address that no other router of the rack has there, or another interface", suggestion: v.nextAddress(scalar.v), example: true}, first)
 			}
 		}
 	}
@@ -133,20 +133,20 @@ func (v sessionChecks) pair(raw *rawRack, rack inventory.Rack, name string) {
 // unreachable warns of a router off the rack's subnets: a session between two
 // ASes takes one hop unless multihop says otherwise (RFC 4271, section 5.1.3).
 func (v sessionChecks) unreachable(raw *rawRack, rack inventory.Rack, router inventory.Router) {
-	for _, a := range router.Addresses {
-		if a.Zone() != "" {
+	for _, addr := range router.Addresses {
+		if addr.Zone() != "" {
 			continue
 		}
 		var same []string
 		for _, s := range rack.Subnets {
-			if s.Addr().Is4() == a.Is4() {
+			if s.Addr().Is4() == addr.Is4() {
 				same = append(same, s.String())
 			}
 		}
-		if len(same) == 0 || slices.ContainsFunc(rack.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+		if len(same) == 0 || slices.ContainsFunc(rack.Subnets, func(s netip.Prefix) bool { return s.Contains(addr) }) {
 			continue
 		}
-		v.refuse(v.routerNode(router.Name), refusal{code: inventory.RouterUnreachable, severity: inventory.Warning, value: a.String(),
+		v.refuse(v.routerNode(router.Name), refusal{code: inventory.RouterUnreachable, severity: inventory.Warning, value: addr.String(),
 			message: fmt.Sprintf("is outside the subnets of rack %s, and its sessions take one hop", rack.Name), accepted: "an address in " + strings.Join(same, " or ") + ", or multihop", suggestion: "multihop: 2"}, raw.Subnets.node)
 	}
 }
@@ -161,17 +161,17 @@ func (v sessionChecks) routerNode(name string) *yaml.Node {
 // routers, or none on the link of one.
 func (v sessionChecks) machineSessions(raw *rawRack, rack inventory.Rack) {
 	for i := range raw.Machines.v {
-		m := &raw.Machines.v[i]
-		if len(m.Addresses.v) == 0 || m.State.v == inventory.StateRetired {
+		machine := &raw.Machines.v[i]
+		if len(machine.Addresses.v) == 0 || machine.State.v == inventory.StateRetired {
 			continue
 		}
 		sessions := v.inv.Sessions(rack.Machines[i])
 		for _, s := range sessions {
-			v.offLink(m, rack, s)
+			v.offLink(machine, rack, s)
 			v.writable(raw, s)
 		}
 		if len(sessions) == 0 && v.routersHaveAddresses(rack) {
-			v.refuse(m.Addresses.node, refusal{code: inventory.FamiliesApart, severity: inventory.Warning, message: "no router of the rack has an address of the machine's family, so it has no session",
+			v.refuse(machine.Addresses.node, refusal{code: inventory.FamiliesApart, severity: inventory.Warning, message: "no router of the rack has an address of the machine's family, so it has no session",
 				accepted: "an address of a family that a router has"}, v.routerNode(rack.Peers[0]))
 		}
 	}
@@ -179,21 +179,21 @@ func (v sessionChecks) machineSessions(raw *rawRack, rack inventory.Rack) {
 
 // offLink warns of a session that takes one hop and comes from another subnet of the
 // rack than the router is in.
-func (v sessionChecks) offLink(m *rawMachine, rack inventory.Rack, s inventory.Session) {
-	if s.Multihop > 0 || s.IBGP() || !s.Local.IsValid() || rack.HasBoth(s.Local, s.RouterAddr) {
+func (v sessionChecks) offLink(machine *rawMachine, rack inventory.Rack, session inventory.Session) {
+	if session.Multihop > 0 || session.IBGP() || !session.Local.IsValid() || rack.HasBoth(session.Local, session.RouterAddr) {
 		return
 	}
 	var around []string
 	for _, p := range rack.Subnets {
-		if p.Contains(s.RouterAddr) {
+		if p.Contains(session.RouterAddr) {
 			around = append(around, p.String())
 		}
 	}
 	if len(around) == 0 {
 		return // unreachable told that already
 	}
-	v.refuse(m.Addresses.node, refusal{code: inventory.RouterUnreachable, severity: inventory.Warning, message: fmt.Sprintf("has none in the subnet of router %s, %v, and their session takes one hop", s.Router, s.RouterAddr),
-		accepted: "an address in " + strings.Join(around, " or ") + " as well, or multihop"}, v.routerNode(s.Router))
+	v.refuse(machine.Addresses.node, refusal{code: inventory.RouterUnreachable, severity: inventory.Warning, message: fmt.Sprintf("has none in the subnet of router %s, %v, and their session takes one hop", session.Router, session.RouterAddr),
+		accepted: "an address in " + strings.Join(around, " or ") + " as well, or multihop"}, v.routerNode(session.Router))
 }
 
 func (v sessionChecks) routersHaveAddresses(rack inventory.Rack) bool {
@@ -284,19 +284,19 @@ func (v sessionChecks) systems() {
 
 // writable refuses a session whose other end cannot be written in the router's language, once
 // a router.
-func (v sessionChecks) writable(raw *rawRack, s inventory.Session) {
-	router := v.raw.router(s.Router)
-	if !router.OS.given() || v.unwritable[s.Router] {
+func (v sessionChecks) writable(raw *rawRack, session inventory.Session) {
+	router := v.raw.router(session.Router)
+	if !router.OS.given() || v.unwritable[session.Router] {
 		return
 	}
-	lacks := inventory.Lacks(router.OS.v, s)
+	lacks := inventory.Lacks(router.OS.v, session)
 	if lacks == "" {
 		return
 	}
 	if v.unwritable == nil {
 		v.unwritable = map[string]bool{}
 	}
-	v.unwritable[s.Router] = true
+	v.unwritable[session.Router] = true
 	where := cmp.Or(router.Port.node, router.Address.node, router.Addresses.node)
 	f := turnedOn[lacks]
 	if f.where != nil {

@@ -159,15 +159,15 @@ func (v effectChecks) useOf(profile string) string {
 
 // announcedWith is how the first pool announces with a community, too, where it has one advertisement at most.
 func (v effectChecks) announcedWith(community string) string {
-	for p := range v.raw.Pools.each() {
-		if len(p.Advertise.v) > 1 {
+	for pool := range v.raw.Pools.each() {
+		if len(pool.Advertise.v) > 1 {
 			return ""
 		}
 		var all []string
-		for c := range p.advertise(0).Communities.each() {
+		for c := range pool.advertise(0).Communities.each() {
 			all = append(all, quoted(c.v))
 		}
-		return fmt.Sprintf("spec.pools[%s].advertise.communities: [%s]", p.Name.v, strings.Join(append(all, quoted(community)), ", "))
+		return fmt.Sprintf("spec.pools[%s].advertise.communities: [%s]", pool.Name.v, strings.Join(append(all, quoted(community)), ", "))
 	}
 	return ""
 }

@@ -29,16 +29,16 @@ func (v linkChecks) links() {
 		v.tooMany(l)
 	}
 	for raw := range v.raw.Pools.each() {
-		p, _ := v.inv.Pool(raw.Name.v)
+		pool, _ := v.inv.Pool(raw.Name.v)
 		for _, r := range raw.Addresses.v {
-			v.onSubnetUnsaid(p, r)
-			v.onLink(raw, p, r)
+			v.onSubnetUnsaid(pool, r)
+			v.onLink(raw, pool, r)
 		}
-		if via := raw.via(); via.v == inventory.ViaLink && len(p.Links) == 0 {
+		if via := raw.via(); via.v == inventory.ViaLink && len(pool.Links) == 0 {
 			v.refuse(via.node, refusal{code: inventory.LinkWithoutSubnet, message: "no address of the pool lies in a subnet of a rack, so there is no link to announce one on",
-				accepted: "subnets of a rack that hold addresses of the pool, or via: bgp", suggestion: cmp.Or(v.networkFor(p), "bgp")}, raw.Addresses.node)
+				accepted: "subnets of a rack that hold addresses of the pool, or via: bgp", suggestion: cmp.Or(v.networkFor(pool), "bgp")}, raw.Addresses.node)
 		}
-		if p.OnLinksOnly() {
+		if pool.OnLinksOnly() {
 			for a := range raw.Advertise.each() {
 				v.unusedOnLink(a)
 			}
@@ -62,51 +62,51 @@ func (v linkChecks) viaAgrees() {
 
 // onSubnetUnsaid refuses a range on a subnet of which it is not clear how its VIPs are to be announced:
 // hosts there look for them on the wire, and the machines have routers, too.
-func (v linkChecks) onSubnetUnsaid(p inventory.Pool, r scalar[inventory.Range]) {
+func (v linkChecks) onSubnetUnsaid(p inventory.Pool, scalar scalar[inventory.Range]) {
 	if p.Via != "" {
 		return
 	}
 	for _, s := range v.raw.allSubnets() {
-		if !r.v.Overlaps(inventory.RangeOf(s.v)) || slices.Contains(p.Links, s.v) || !givesOn(p, r.v, s.v) {
+		if !scalar.v.Overlaps(inventory.RangeOf(s.v)) || slices.Contains(p.Links, s.v) || !givesOn(p, scalar.v, s.v) {
 			continue
 		}
-		v.refuse(r.node, refusal{code: inventory.PoolOnSubnet, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire, and whose machines have routers",
+		v.refuse(scalar.node, refusal{code: inventory.PoolOnSubnet, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire, and whose machines have routers",
 			accepted: "via: link to answer on the subnet, or via: bgp to announce it to the routers alone, in the pool's advertise; or addresses outside every subnet", suggestion: "advertise: {via: link}"}, s.node)
 		return
 	}
 }
 
 // onLink checks one range against each link that it is on.
-func (v linkChecks) onLink(raw *rawPool, p inventory.Pool, r scalar[inventory.Range]) {
-	for _, s := range p.Links {
-		if !givesOn(p, r.v, s) {
+func (v linkChecks) onLink(raw *rawPool, pool inventory.Pool, scalar scalar[inventory.Range]) {
+	for _, subnet := range pool.Links {
+		if !givesOn(pool, scalar.v, subnet) {
 			continue
 		}
-		if l := v.inv.LinkAt(s); len(l.Machines) == 0 {
-			v.refuse(r.node, refusal{code: inventory.LinkWithoutMachine, severity: inventory.Warning, message: "no machine has an address in the subnet " + s.String() + ", so nobody answers for VIPs there",
-				accepted: "machines with an address in the subnet"}, v.subnetNode(s))
+		if l := v.inv.LinkAt(subnet); len(l.Machines) == 0 {
+			v.refuse(scalar.node, refusal{code: inventory.LinkWithoutMachine, severity: inventory.Warning, message: "no machine has an address in the subnet " + subnet.String() + ", so nobody answers for VIPs there",
+				accepted: "machines with an address in the subnet"}, v.subnetNode(subnet))
 		}
-		v.endsOf(raw, p, r, s)
+		v.endsOf(raw, pool, scalar, subnet)
 	}
-	v.holdsWitness(p, r)
+	v.holdsWitness(pool, scalar)
 }
 
 // endsOf refuses the addresses of a subnet that no host can have: the first of IPv4 is the network's and
 // the last reaches all hosts; the first of IPv6 is every router's (RFC 4291, section 2.6.1).
-func (v linkChecks) endsOf(raw *rawPool, p inventory.Pool, r scalar[inventory.Range], s netip.Prefix) {
-	if s.Addr().BitLen()-s.Bits() < 2 {
+func (v linkChecks) endsOf(raw *rawPool, pool inventory.Pool, scalar scalar[inventory.Range], subnet netip.Prefix) {
+	if subnet.Addr().BitLen()-subnet.Bits() < 2 {
 		return // RFC 3021, RFC 6164
 	}
-	ends := map[netip.Addr]string{s.Addr(): "the network address"}
-	if s.Addr().Is4() {
-		ends[netipx.PrefixLastIP(s)] = "the broadcast address"
+	ends := map[netip.Addr]string{subnet.Addr(): "the network address"}
+	if subnet.Addr().Is4() {
+		ends[netipx.PrefixLastIP(subnet)] = "the broadcast address"
 	} else {
-		ends[s.Addr()] = "the address of all routers"
+		ends[subnet.Addr()] = "the address of all routers"
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(ends), netip.Addr.Compare) {
-		if raw.gives(r.v).Contains(a) && !inventory.InRanges(p.Exclude, a) {
-			v.refuse(r.node, refusal{code: inventory.PoolHoldsEnds, message: fmt.Sprintf("holds %s, %s of the subnet %s that it is on", a, ends[a], s),
-				accepted: "addresses that a host of the subnet can have", suggestion: fmt.Sprintf("exclude: [%s]", quoted(a.String()))}, v.subnetNode(s))
+		if raw.gives(scalar.v).Contains(a) && !inventory.InRanges(pool.Exclude, a) {
+			v.refuse(scalar.node, refusal{code: inventory.PoolHoldsEnds, message: fmt.Sprintf("holds %s, %s of the subnet %s that it is on", a, ends[a], subnet),
+				accepted: "addresses that a host of the subnet can have", suggestion: fmt.Sprintf("exclude: [%s]", quoted(a.String()))}, v.subnetNode(subnet))
 		}
 	}
 }
@@ -132,15 +132,15 @@ func (v linkChecks) allWitnesses() []scalar[netip.Addr] {
 
 // noWitness warns of a link whose machines may have no witness: the inventory knows none, and their default
 // gateway may be on another of their subnets.
-func (v linkChecks) noWitness(l inventory.Link) {
-	if len(l.Machines) < 2 || len(l.Witness) > 0 || !isElsewhereToo(v.inv, l.Subnet) {
+func (v linkChecks) noWitness(link inventory.Link) {
+	if len(link.Machines) < 2 || len(link.Witness) > 0 || !isElsewhereToo(v.inv, link.Subnet) {
 		return
 	}
-	suggestion, gateway := "", l.Subnet.Masked().Addr().Next() // the address that most gateways have
-	if !slices.ContainsFunc(l.Machines, func(m inventory.LinkMachine) bool { return m.Addr == gateway }) {
+	suggestion, gateway := "", link.Subnet.Masked().Addr().Next() // the address that most gateways have
+	if !slices.ContainsFunc(link.Machines, func(m inventory.LinkMachine) bool { return m.Addr == gateway }) {
 		suggestion = fmt.Sprintf("onLink: {witness: [%s]}", quoted(gateway.String()))
 	}
-	v.refuse(v.subnetNode(l.Subnet), refusal{code: inventory.LinkWithoutWitness, severity: inventory.Warning, suggestion: suggestion,
+	v.refuse(v.subnetNode(link.Subnet), refusal{code: inventory.LinkWithoutWitness, severity: inventory.Warning, suggestion: suggestion,
 		message:  "machines answer for VIPs here and have another subnet, where their default gateway may be, so that they may have no witness here",
 		accepted: "a host of the subnet under onLink.witness, or a router of the inventory with an address in it"})
 }
@@ -185,22 +185,22 @@ func (v linkChecks) overBGP(l inventory.Link) string {
 // witnesses refuses a witness that can tell nobody anything: outside the subnets it is not reached by ARP, and a
 // machine sees itself when it is cut off.
 func (v linkChecks) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
-	for _, w := range o.Witness.v {
+	for _, scalar := range o.Witness.v {
 		var words []string
 		for _, s := range subnets {
-			if s.v.Contains(w.v) {
+			if s.v.Contains(scalar.v) {
 				words = nil
 				break
 			}
 			words = append(words, s.v.String())
 		}
 		slices.Sort(words)
-		switch i, isHost := v.hostAt(w.v); {
+		switch i, isHost := v.hostAt(scalar.v); {
 		case len(words) > 0 || len(subnets) == 0:
-			v.refuse(w.node, refusal{code: inventory.BadWitness, message: "is in none of the subnets that it is to be a witness on",
+			v.refuse(scalar.node, refusal{code: inventory.BadWitness, message: "is in none of the subnets that it is to be a witness on",
 				accepted: "an address in " + cmp.Or(strings.Join(slices.Compact(words), " or "), "a subnet of the rack")})
 		case isHost && strings.HasPrefix(v.ownerOf(v.hosts[i].node), "machine "):
-			v.refuse(w.node, refusal{code: inventory.BadWitness, message: "is the address of " + v.ownerOf(v.hosts[i].node) + ", which is to be watched itself",
+			v.refuse(scalar.node, refusal{code: inventory.BadWitness, message: "is the address of " + v.ownerOf(v.hosts[i].node) + ", which is to be watched itself",
 				accepted: "a host that is no machine of the inventory, such as the subnet's gateway"}, v.hosts[i].node)
 		}
 	}
@@ -216,20 +216,20 @@ func (v linkChecks) sameOnLink() {
 	}
 	first := map[netip.Prefix]said{}
 	for raw := range v.raw.Racks.each() {
-		r, ok := v.inv.Rack(raw.Name.v)
+		rack, ok := v.inv.Rack(raw.Name.v)
 		if !ok {
 			continue
 		}
 		at := cmp.Or(raw.OnLink.node, raw.Name.node, raw.node)
-		for _, s := range r.Subnets {
-			l := v.inv.LinkSettings(r, s)
-			was, there := first[s]
+		for _, subnet := range rack.Subnets {
+			l := v.inv.LinkSettings(rack, subnet)
+			was, there := first[subnet]
 			switch {
 			case !there:
-				first[s] = said{raw, l, at}
+				first[subnet] = said{raw, l, at}
 			case !sameSettings(l, was.link):
-				v.refuse(at, refusal{code: inventory.OnLinkDiffers, message: fmt.Sprintf("rack %s says something else about the subnet %s, which it has as well", was.rack.Name.v, s),
-					value: r.Name, accepted: "the same onLink in every rack of a subnet, or onLink in the spec alone", suggestion: "onLink: " + was.rack.OnLink.written()}, was.node)
+				v.refuse(at, refusal{code: inventory.OnLinkDiffers, message: fmt.Sprintf("rack %s says something else about the subnet %s, which it has as well", was.rack.Name.v, subnet),
+					value: rack.Name, accepted: "the same onLink in every rack of a subnet, or onLink in the spec alone", suggestion: "onLink: " + was.rack.OnLink.written()}, was.node)
 				return
 			}
 		}
@@ -257,9 +257,9 @@ func sameSettings(l inventory.Link, o inventory.Link) bool {
 }
 
 // unusedOnLink refuses routers, and warns of attributes, of a pool that no router hears of.
-func (v linkChecks) unusedOnLink(a *rawAdvertise) {
-	if len(a.Routers.v) > 0 {
-		v.refuse(a.Routers.node, refusal{code: inventory.RoutersOnLink, message: "no router is told of addresses that are announced on a link", value: "[" + strings.Join(values(a.Routers), ", ") + "]",
+func (v linkChecks) unusedOnLink(advertise *rawAdvertise) {
+	if len(advertise.Routers.v) > 0 {
+		v.refuse(advertise.Routers.node, refusal{code: inventory.RoutersOnLink, message: "no router is told of addresses that are announced on a link", value: "[" + strings.Join(values(advertise.Routers), ", ") + "]",
 			accepted: "no routers, or via: bgp", suggestion: "[]"})
 	}
 	for _, f := range []struct {
@@ -268,11 +268,11 @@ func (v linkChecks) unusedOnLink(a *rawAdvertise) {
 		given bool
 		none  string
 	}{
-		{"aggregate", a.Aggregate.node, a.Aggregate.IPv4.given() || a.Aggregate.IPv6.given(), "{}"},
-		{"localPref", a.LocalPref.node, a.LocalPref.given(), "null"},
-		{"communities", a.Communities.node, len(a.Communities.v) > 0, "[]"},
-		{"prepend", a.Prepend.node, a.Prepend.given() && a.Prepend.v != 0, "0"},
-		{"weighted", a.Weighted.node, a.Weighted.v, "false"},
+		{"aggregate", advertise.Aggregate.node, advertise.Aggregate.IPv4.given() || advertise.Aggregate.IPv6.given(), "{}"},
+		{"localPref", advertise.LocalPref.node, advertise.LocalPref.given(), "null"},
+		{"communities", advertise.Communities.node, len(advertise.Communities.v) > 0, "[]"},
+		{"prepend", advertise.Prepend.node, advertise.Prepend.given() && advertise.Prepend.v != 0, "0"},
+		{"weighted", advertise.Weighted.node, advertise.Weighted.v, "false"},
 	} {
 		if f.given {
 			v.refuse(f.node, refusal{code: inventory.UnusedOnLink, severity: inventory.Warning, message: f.key + " is for BGP alone, and every address of the pool is announced on a link",

@@ -20,19 +20,19 @@ func (v machineChecks) identities() {
 	ids := make(map[string]*yaml.Node, len(machines))
 	uuids := make(map[string]*yaml.Node, len(machines))
 	aliases := map[string]*yaml.Node{}
-	for _, m := range machines {
-		if n := cmp.Or(m.ID.node, m.Name.node); n != nil {
-			v.identity(ids, m, n)
+	for _, machine := range machines {
+		if n := cmp.Or(machine.ID.node, machine.Name.node); n != nil {
+			v.identity(ids, machine, n)
 		}
-		switch u := m.Match.SystemUUID; {
-		case !u.given():
-		case inventory.ReportedUUID(u.v).IsZero():
-			v.refuse(u.node, refusal{code: inventory.SystemUUIDAbsent, severity: inventory.Warning, message: "is what boards without a system UUID report, and decides nothing",
+		switch scalar := machine.Match.SystemUUID; {
+		case !scalar.given():
+		case inventory.ReportedUUID(scalar.v).IsZero():
+			v.refuse(scalar.node, refusal{code: inventory.SystemUUIDAbsent, severity: inventory.Warning, message: "is what boards without a system UUID report, and decides nothing",
 				accepted: "no match: the machine is told by its provider ID and its name"})
 		default:
-			v.claim(uuids, u.v, u.node, refusal{code: inventory.SystemUUIDTwice, message: "is the systemUUID of another machine too", accepted: "a systemUUID that one machine reports"})
+			v.claim(uuids, scalar.v, scalar.node, refusal{code: inventory.SystemUUIDTwice, message: "is the systemUUID of another machine too", accepted: "a systemUUID that one machine reports"})
 		}
-		for _, a := range m.Aliases.v {
+		for _, a := range machine.Aliases.v {
 			v.claim(aliases, a.v, a.node, refusal{code: inventory.AliasTwice, message: "is the alias of another machine too", accepted: "a providerID that means one machine"})
 		}
 	}
@@ -51,18 +51,18 @@ func (v machineChecks) identity(ids map[string]*yaml.Node, m *rawMachine, n *yam
 
 // units refuses two machines in one unit, and machines above their rack.
 func (v machineChecks) units() {
-	for r := range v.raw.Racks.each() {
+	for rack := range v.raw.Racks.each() {
 		seen := map[string]*yaml.Node{}
-		for m := range r.Machines.each() {
-			u := m.Unit
-			if !u.given() || m.State.v == inventory.StateRetired {
+		for m := range rack.Machines.each() {
+			scalar := m.Unit
+			if !scalar.given() || m.State.v == inventory.StateRetired {
 				continue
 			}
-			v.claim(seen, strconv.Itoa(u.v), u.node, refusal{code: inventory.UnitTwice, severity: inventory.Warning, message: "another machine of the rack stands in that unit too",
-				accepted: "one machine in each unit", suggestion: nextName(strconv.Itoa(u.v), r.hasUnit), example: true})
-			if r.Units.given() && u.v > r.Units.v {
-				v.refuse(u.node, refusal{code: inventory.UnitOutside, message: fmt.Sprintf("is above the top of the rack, which has %s", unitsOf(r.Units.v)),
-					accepted: fmt.Sprintf("1 to %d", r.Units.v), suggestion: strconv.Itoa(r.Units.v)}, r.Units.node)
+			v.claim(seen, strconv.Itoa(scalar.v), scalar.node, refusal{code: inventory.UnitTwice, severity: inventory.Warning, message: "another machine of the rack stands in that unit too",
+				accepted: "one machine in each unit", suggestion: nextName(strconv.Itoa(scalar.v), rack.hasUnit), example: true})
+			if rack.Units.given() && scalar.v > rack.Units.v {
+				v.refuse(scalar.node, refusal{code: inventory.UnitOutside, message: fmt.Sprintf("is above the top of the rack, which has %s", unitsOf(rack.Units.v)),
+					accepted: fmt.Sprintf("1 to %d", rack.Units.v), suggestion: strconv.Itoa(rack.Units.v)}, rack.Units.node)
 			}
 		}
 	}
@@ -84,13 +84,13 @@ func (r *rawRack) hasUnit(unit string) bool {
 func (v machineChecks) taints() {
 	for _, m := range v.raw.allMachines() {
 		seen := map[string]*yaml.Node{}
-		for _, t := range m.Taints.v {
-			if !t.Key.given() || !t.Effect.given() {
+		for _, taint := range m.Taints.v {
+			if !taint.Key.given() || !taint.Effect.given() {
 				continue
 			}
-			v.claim(seen, t.Key.v+":"+t.Effect.v, t.Key.node, refusal{code: inventory.BadTaint, message: "is there twice with one effect", accepted: "each key and effect once"})
-			if state := taintOwners[t.Key.v]; state != "" {
-				v.refuse(t.Key.node, refusal{code: inventory.BadTaint, message: "is a taint that Plinth or Kubernetes puts on by itself", accepted: "taints of your own", suggestion: state})
+			v.claim(seen, taint.Key.v+":"+taint.Effect.v, taint.Key.node, refusal{code: inventory.BadTaint, message: "is there twice with one effect", accepted: "each key and effect once"})
+			if state := taintOwners[taint.Key.v]; state != "" {
+				v.refuse(taint.Key.node, refusal{code: inventory.BadTaint, message: "is a taint that Plinth or Kubernetes puts on by itself", accepted: "taints of your own", suggestion: state})
 			}
 		}
 	}
@@ -109,53 +109,53 @@ var taintOwners = map[string]string{
 
 // storages checks that a storage says what lives in it.
 func (v machineChecks) storages() {
-	for s := range v.raw.Storage.each() {
-		if s.NFS.node != nil {
-			v.require(s.NFS.node, "server")
+	for storage := range v.raw.Storage.each() {
+		if storage.NFS.node != nil {
+			v.require(storage.NFS.node, "server")
 		}
-		if s.ISCSI.node != nil {
-			v.require(s.ISCSI.node, "portal")
+		if storage.ISCSI.node != nil {
+			v.require(storage.ISCSI.node, "portal")
 		}
-		if s.CSI.node != nil {
-			v.require(s.CSI.node, "driver")
+		if storage.CSI.node != nil {
+			v.require(storage.CSI.node, "driver")
 		}
-		given := slices.DeleteFunc([]*yaml.Node{s.NFS.node, s.ISCSI.node, s.CSI.node}, func(n *yaml.Node) bool { return n == nil })
+		given := slices.DeleteFunc([]*yaml.Node{storage.NFS.node, storage.ISCSI.node, storage.CSI.node}, func(n *yaml.Node) bool { return n == nil })
 		switch {
 		case len(given) > 1:
 			v.refuse(given[1], refusal{code: inventory.Conflicting, message: "a storage is one of nfs, iscsi and csi", accepted: "an entry for each"}, given[0])
-		case len(given) == 0 && !v.has(s.node, "nfs") && !v.has(s.node, "iscsi") && !v.has(s.node, "csi"):
-			v.refuse(s.node, refusal{code: inventory.Missing, message: "does not say which volumes live in it", accepted: "nfs: {server: …}, iscsi: {portal: …} or csi: {driver: …}"})
+		case len(given) == 0 && !v.has(storage.node, "nfs") && !v.has(storage.node, "iscsi") && !v.has(storage.node, "csi"):
+			v.refuse(storage.node, refusal{code: inventory.Missing, message: "does not say which volumes live in it", accepted: "nfs: {server: …}, iscsi: {portal: …} or csi: {driver: …}"})
 		}
 	}
 }
 
 // selectors checks that operators have the values that they want.
 func (v machineChecks) selectors() {
-	for p := range v.raw.Pools.each() {
-		v.selector(&p.ServiceSelector)
-		for s := range p.ServiceSelectors.each() {
+	for pool := range v.raw.Pools.each() {
+		v.selector(&pool.ServiceSelector)
+		for s := range pool.ServiceSelectors.each() {
 			v.selector(s)
 		}
-		for s := range p.NamespaceSelectors.each() {
+		for s := range pool.NamespaceSelectors.each() {
 			v.selector(s)
 		}
-		for a := range p.Advertise.each() {
+		for a := range pool.Advertise.each() {
 			v.selector(&a.ServiceSelector)
 		}
 	}
 }
 
 func (v machineChecks) selector(s *rawSelector) {
-	for q := range s.MatchExpressions.each() {
-		wants := q.Operator.v == inventory.OpIn || q.Operator.v == inventory.OpNotIn
+	for requirement := range s.MatchExpressions.each() {
+		wants := requirement.Operator.v == inventory.OpIn || requirement.Operator.v == inventory.OpNotIn
 		switch {
-		case !q.Operator.given():
-		case wants && len(q.Values.v) == 0:
-			instead := map[inventory.Operator]string{inventory.OpIn: "Exists", inventory.OpNotIn: "DoesNotExist"}[q.Operator.v]
-			v.refuse(q.Operator.node, refusal{code: inventory.BadSelector, message: "wants values", accepted: "values: […]", suggestion: instead})
-		case !wants && len(q.Values.v) > 0:
-			instead := map[inventory.Operator]string{inventory.OpExists: "In", inventory.OpDoesNotExist: "NotIn"}[q.Operator.v]
-			v.refuse(q.Operator.node, refusal{code: inventory.BadSelector, message: "takes no values", accepted: "no values", suggestion: instead}, q.Values.node)
+		case !requirement.Operator.given():
+		case wants && len(requirement.Values.v) == 0:
+			instead := map[inventory.Operator]string{inventory.OpIn: "Exists", inventory.OpNotIn: "DoesNotExist"}[requirement.Operator.v]
+			v.refuse(requirement.Operator.node, refusal{code: inventory.BadSelector, message: "wants values", accepted: "values: […]", suggestion: instead})
+		case !wants && len(requirement.Values.v) > 0:
+			instead := map[inventory.Operator]string{inventory.OpExists: "In", inventory.OpDoesNotExist: "NotIn"}[requirement.Operator.v]
+			v.refuse(requirement.Operator.node, refusal{code: inventory.BadSelector, message: "takes no values", accepted: "no values", suggestion: instead}, requirement.Values.node)
 		}
 	}
 }

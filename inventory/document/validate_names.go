@@ -16,19 +16,19 @@ type nameChecks struct{ *validation }
 
 // names refuses names that are used twice among things of one kind.
 func (v nameChecks) names() {
-	s := v.raw
-	unique(v.validation, s.BFDProfiles.v, func(r *rawBFDProfile) scalar[string] { return r.Name }, "BFD profile")
+	spec := v.raw
+	unique(v.validation, spec.BFDProfiles.v, func(r *rawBFDProfile) scalar[string] { return r.Name }, "BFD profile")
 	unique(v.validation, v.raw.allRouters(), func(r **rawRouter) scalar[string] { return (*r).Name }, "router")
-	unique(v.validation, s.Pools.v, func(r *rawPool) scalar[string] { return r.Name }, "pool")
-	unique(v.validation, s.Storage.v, func(r *rawStorage) scalar[string] { return r.Name }, "storage")
-	unique(v.validation, s.Racks.v, func(r *rawRack) scalar[string] { return r.Name }, "rack")
+	unique(v.validation, spec.Pools.v, func(r *rawPool) scalar[string] { return r.Name }, "pool")
+	unique(v.validation, spec.Storage.v, func(r *rawStorage) scalar[string] { return r.Name }, "storage")
+	unique(v.validation, spec.Racks.v, func(r *rawRack) scalar[string] { return r.Name }, "rack")
 	unique(v.validation, v.raw.allMachines(), func(r **rawMachine) scalar[string] { return (*r).Name }, "machine")
-	unique(v.validation, s.Communities.v, func(e *entry[inventory.Community]) scalar[string] { return e.key }, "community")
-	unique(v.validation, s.Labels.v, func(e *entry[string]) scalar[string] { return e.key }, "label")
+	unique(v.validation, spec.Communities.v, func(e *entry[inventory.Community]) scalar[string] { return e.key }, "community")
+	unique(v.validation, spec.Labels.v, func(e *entry[string]) scalar[string] { return e.key }, "label")
 }
 
 // unique refuses the second use of a name, and shows the first.
-func unique[T any](v *validation, all []T, name func(*T) scalar[string], what string) {
+func unique[T any](validation *validation, all []T, name func(*T) scalar[string], what string) {
 	seen := make(map[string]*yaml.Node, len(all))
 	for i := range all {
 		if n := name(&all[i]); n.given() && seen[n.v] == nil {
@@ -37,7 +37,7 @@ func unique[T any](v *validation, all []T, name func(*T) scalar[string], what st
 	}
 	for i := range all {
 		if n := name(&all[i]); n.given() && seen[n.v] != n.node {
-			v.refuse(n.node, refusal{code: inventory.NameTwice, message: "is the name of another " + what + " too", accepted: "a name that is used once",
+			validation.refuse(n.node, refusal{code: inventory.NameTwice, message: "is the name of another " + what + " too", accepted: "a name that is used once",
 				suggestion: nextName(n.v, func(s string) bool { return seen[s] != nil }), example: true}, seen[n.v])
 		}
 	}
@@ -93,17 +93,17 @@ func (v nameChecks) references() {
 	for _, r := range v.raw.allRouters() {
 		v.refer(inventory.UnknownBFD, "BFD profile", bfd, r.BFD)
 	}
-	for p := range v.raw.Pools.each() {
-		for a := range p.Advertise.each() {
-			v.refer(inventory.UnknownRack, "rack", racks, a.Racks.v...)
-			v.refer(inventory.UnknownZone, "zone", zones, a.Zones.v...)
-			v.refer(inventory.UnknownRouter, "router", routers, a.Routers.v...)
-			v.once(a.Racks)
-			v.once(a.Zones)
-			v.once(a.Routers)
-			v.once(a.Communities)
+	for pool := range v.raw.Pools.each() {
+		for advertise := range pool.Advertise.each() {
+			v.refer(inventory.UnknownRack, "rack", racks, advertise.Racks.v...)
+			v.refer(inventory.UnknownZone, "zone", zones, advertise.Zones.v...)
+			v.refer(inventory.UnknownRouter, "router", routers, advertise.Routers.v...)
+			v.once(advertise.Racks)
+			v.once(advertise.Zones)
+			v.once(advertise.Routers)
+			v.once(advertise.Communities)
 		}
-		v.once(p.Namespaces)
+		v.once(pool.Namespaces)
 	}
 	for s := range v.raw.Storage.each() {
 		v.refer(inventory.UnknownRack, "rack", racks, s.Rack)
@@ -112,15 +112,15 @@ func (v nameChecks) references() {
 
 // refer refuses every name that is not among the known ones.
 func (v nameChecks) refer(code inventory.Code, what string, known []string, names ...scalar[string]) {
-	for _, n := range names {
-		if !n.given() || slices.Contains(known, n.v) {
+	for _, name := range names {
+		if !name.given() || slices.Contains(known, name.v) {
 			continue
 		}
-		r := refusal{code: code, message: "there is no " + what + " of that name", suggestion: Nearest(n.v, known), accepted: "the name of a " + what}
+		r := refusal{code: code, message: "there is no " + what + " of that name", suggestion: Nearest(name.v, known), accepted: "the name of a " + what}
 		if len(known) > 0 && len(known) <= 20 {
 			r.accepted = strings.Join(known, ", ")
 		}
-		v.refuse(n.node, r)
+		v.refuse(name.node, r)
 	}
 }
 
@@ -168,19 +168,19 @@ func (v nameChecks) labelKeys() {
 }
 
 func (v nameChecks) reserved(labels entries[string]) {
-	for _, e := range labels.v {
-		from, ok := reservedLabels[e.key.v]
+	for _, entry := range labels.v {
+		from, ok := reservedLabels[entry.key.v]
 		switch {
 		case ok:
 			r := refusal{code: inventory.ReservedLabel, message: "is filled from " + from, accepted: "labels that nothing else fills", suggestion: from}
 			if strings.Contains(from, " ") {
 				r.suggestion = "" // it is no key that could stand here
 			}
-			v.refuse(e.key.node, r)
-		case strings.HasPrefix(e.key.v, "plinth.dev/"):
-			v.refuseOwn(e.key, "plinth.dev/")
-		case recordsTaints(e.key.v):
-			v.refuseOwn(e.key, inventory.LabelDomainTaints+"/ and its subdomains")
+			v.refuse(entry.key.node, r)
+		case strings.HasPrefix(entry.key.v, "plinth.dev/"):
+			v.refuseOwn(entry.key, "plinth.dev/")
+		case recordsTaints(entry.key.v):
+			v.refuseOwn(entry.key, inventory.LabelDomainTaints+"/ and its subdomains")
 		}
 	}
 }

@@ -18,15 +18,15 @@ type podChecks struct{ *validation }
 // podNetwork checks the prefixes that pod CIDRs are carved from.
 func (v podChecks) podNetwork() {
 	raw := &v.raw.PodNetwork
-	for i, c := range raw.CIDRs.v {
+	for i, scalar := range raw.CIDRs.v {
 		for _, before := range raw.CIDRs.v[:i] {
-			if before.v.Addr().Is4() == c.v.Addr().Is4() {
-				v.refuse(c.node, refusal{code: inventory.CIDRsOfOneFamily, message: "is of the same family as another", accepted: "one prefix of each family"}, before.node)
+			if before.v.Addr().Is4() == scalar.v.Addr().Is4() {
+				v.refuse(scalar.node, refusal{code: inventory.CIDRsOfOneFamily, message: "is of the same family as another", accepted: "one prefix of each family"}, before.node)
 			}
 		}
-		v.prefixLengths(c)
-		v.podsAndOthers(c)
-		v.podsCarried(c)
+		v.prefixLengths(scalar)
+		v.podsAndOthers(scalar)
+		v.podsCarried(scalar)
 	}
 	v.podFamilies()
 	v.podsApart()
@@ -49,35 +49,35 @@ func (v podChecks) vxlan() {
 }
 
 // prefixLengths checks that machines fit into racks, and racks into the network.
-func (v podChecks) prefixLengths(c scalar[netip.Prefix]) {
-	addr, whole := c.v.Addr(), c.v.Bits()
+func (v podChecks) prefixLengths(scalar scalar[netip.Prefix]) {
+	addr, whole := scalar.v.Addr(), scalar.v.Bits()
 	rack, node := v.inv.PodNetwork.RackPrefix.For(addr), v.inv.PodNetwork.NodePrefix.For(addr)
 	rackNode, nodeNode := lengthNode(&v.raw.PodNetwork.RackPrefix, addr), lengthNode(&v.raw.PodNetwork.NodePrefix, addr)
 	if rackNode != nil && rack < whole {
-		v.refuse(rackNode, refusal{code: inventory.BadRackPrefix, message: "is larger than the whole network " + c.v.String(), accepted: fmt.Sprintf("%d to %d", whole, node), suggestion: fmt.Sprint((whole + max(node, whole) + 1) / 2)}, c.node)
+		v.refuse(rackNode, refusal{code: inventory.BadRackPrefix, message: "is larger than the whole network " + scalar.v.String(), accepted: fmt.Sprintf("%d to %d", whole, node), suggestion: fmt.Sprint((whole + max(node, whole) + 1) / 2)}, scalar.node)
 		return
 	}
 	if nodeNode != nil && node < max(rack, whole) {
 		r := refusal{code: inventory.BadNodePrefix, message: fmt.Sprintf("is larger than the block of a rack, a /%d", rack), accepted: fmt.Sprintf("%d to %d", rack, addr.BitLen()), suggestion: fmt.Sprint(min(rack+4, addr.BitLen()))}
 		if rackNode == nil {
-			r.message = "is larger than the whole network " + c.v.String()
+			r.message = "is larger than the whole network " + scalar.v.String()
 			r.accepted = fmt.Sprintf("%d to %d", whole, addr.BitLen())
 		}
-		v.refuse(nodeNode, r, c.node)
+		v.refuse(nodeNode, r, scalar.node)
 	}
 }
 
 // podsAndOthers refuses a pod network that has addresses of machines, routers or their subnets.
-func (v podChecks) podsAndOthers(c scalar[netip.Prefix]) {
+func (v podChecks) podsAndOthers(scalar scalar[netip.Prefix]) {
 	for _, s := range v.raw.allSubnets() {
-		if s.v.Overlaps(c.v) {
-			v.refuse(c.node, refusal{code: inventory.PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, s.node)
+		if s.v.Overlaps(scalar.v) {
+			v.refuse(scalar.node, refusal{code: inventory.PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone", suggestion: v.freeNetwork(scalar.v)}, s.node)
 			return
 		}
 	}
 	for _, h := range v.hosts {
-		if c.v.Contains(h.v) {
-			v.refuse(c.node, refusal{code: inventory.PodsOnSubnet, message: "holds " + h.v.String() + ", the address of a machine or router", accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, h.node)
+		if scalar.v.Contains(h.v) {
+			v.refuse(scalar.node, refusal{code: inventory.PodsOnSubnet, message: "holds " + h.v.String() + ", the address of a machine or router", accepted: "a prefix for pods alone", suggestion: v.freeNetwork(scalar.v)}, h.node)
 			return
 		}
 	}
@@ -102,13 +102,13 @@ func (v podChecks) freeNetwork(like netip.Prefix) string {
 }
 
 // podsCarried warns of a family that no session can carry, where routers are to carry pods.
-func (v podChecks) podsCarried(c scalar[netip.Prefix]) {
+func (v podChecks) podsCarried(scalar scalar[netip.Prefix]) {
 	if v.inv.PodNetwork.Mode != inventory.ModeFabric || v.inv.Size() == 0 {
 		return
 	}
 	all, _ := v.carried().of(v.inv, inventory.Advertise{})
-	if c.v.Addr().Is4() && !all.IPv4 || c.v.Addr().Is6() && !all.IPv6 {
-		v.refuse(c.node, refusal{code: inventory.FamilyUncarried, severity: inventory.Warning, message: "the mode is fabric, and no session can carry this family", accepted: "routers, and machines with an address of that family"})
+	if scalar.v.Addr().Is4() && !all.IPv4 || scalar.v.Addr().Is6() && !all.IPv6 {
+		v.refuse(scalar.node, refusal{code: inventory.FamilyUncarried, severity: inventory.Warning, message: "the mode is fabric, and no session can carry this family", accepted: "routers, and machines with an address of that family"})
 	}
 }
 
@@ -117,14 +117,14 @@ func (v podChecks) podFamilies() {
 	if v.inv.PodNetwork.Mode == inventory.ModeNone {
 		return
 	}
-	for _, m := range v.raw.allMachines() {
-		if len(m.Addresses.v) == 0 {
+	for _, machine := range v.raw.allMachines() {
+		if len(machine.Addresses.v) == 0 {
 			continue
 		}
-		addrs := values(m.Addresses)
+		addrs := values(machine.Addresses)
 		for _, c := range v.inv.PodNetwork.CIDRs {
 			if !inventory.FirstOf(addrs, c.Addr().Is4()).IsValid() {
-				v.refuse(m.Addresses.node, refusal{code: inventory.FamilyUnreachable, severity: inventory.Warning, message: "the machine has no address of the family of " + c.String() + ", so its pods of that family cannot be reached",
+				v.refuse(machine.Addresses.node, refusal{code: inventory.FamilyUnreachable, severity: inventory.Warning, message: "the machine has no address of the family of " + c.String() + ", so its pods of that family cannot be reached",
 					accepted: "an address of each family of podNetwork.cidrs"})
 			}
 		}
@@ -138,19 +138,19 @@ func (v podChecks) podsApart() {
 	}
 	var places []inventory.Machine // one of each
 	seen := map[string]bool{}
-	for m := range v.inv.Machines() {
-		at := fmt.Sprint(m.Rack, v.inv.Subnet(m))
-		if m.State == inventory.StateRetired || len(m.Addresses) == 0 || seen[at] {
+	for machine := range v.inv.Machines() {
+		at := fmt.Sprint(machine.Rack, v.inv.Subnet(machine))
+		if machine.State == inventory.StateRetired || len(machine.Addresses) == 0 || seen[at] {
 			continue
 		}
-		if i := slices.IndexFunc(places, func(p inventory.Machine) bool { return !v.inv.SameSubnet(p, m) }); i >= 0 {
+		if i := slices.IndexFunc(places, func(p inventory.Machine) bool { return !v.inv.SameSubnet(p, machine) }); i >= 0 {
 			v.refuse(v.raw.PodNetwork.Mode.node, refusal{code: inventory.PodsApart, severity: inventory.Warning,
-				message:  fmt.Sprintf("leads only within a subnet, and %s of rack %s and %s of rack %s share none", places[i].Name, places[i].Rack, m.Name, m.Rack),
+				message:  fmt.Sprintf("leads only within a subnet, and %s of rack %s and %s of rack %s share none", places[i].Name, places[i].Rack, machine.Name, machine.Rack),
 				accepted: "fabric or overlay, or a subnet that both racks name", suggestion: string(inventory.ModeOverlay)})
 			return
 		}
 		seen[at] = true
-		places = append(places, m)
+		places = append(places, machine)
 	}
 }
 
@@ -181,16 +181,16 @@ func (v podChecks) apartBlocks(all []span) {
 	})
 }
 
-// freeBlock is the first block as large as p that none of the spans has.
-func (v podChecks) freeBlock(all []span, p netip.Prefix) string {
-	whole, ok := inventory.OfFamily(v.inv.PodNetwork.CIDRs, p)
+// freeBlock is the first block as large as a prefix that none of the spans has.
+func (v podChecks) freeBlock(all []span, prefix netip.Prefix) string {
+	whole, ok := inventory.OfFamily(v.inv.PodNetwork.CIDRs, prefix)
 	var taken []netip.Prefix
 	for _, s := range all {
 		if q, ok := s.AsPrefix(); ok {
 			taken = append(taken, q)
 		}
 	}
-	if free, found := inventory.FreeBlock(whole, p.Bits(), taken); ok && found {
+	if free, found := inventory.FreeBlock(whole, prefix.Bits(), taken); ok && found {
 		return free.String()
 	}
 	return ""
@@ -205,41 +205,41 @@ func spans(l list[scalar[netip.Prefix]]) []span {
 }
 
 // byHand checks one list: one block for each family of the network, and in it.
-func (v podChecks) byHand(l list[scalar[netip.Prefix]]) {
-	if len(l.v) == 0 {
+func (v podChecks) byHand(prefixes list[scalar[netip.Prefix]]) {
+	if len(prefixes.v) == 0 {
 		return
 	}
 	if v.raw.PodNetwork.node == nil {
-		v.refuse(l.node, refusal{code: inventory.NoPodNetwork, severity: inventory.Warning, message: "means nothing without a podNetwork", accepted: "a section spec.podNetwork", suggestion: "podNetwork: {mode: direct}"})
+		v.refuse(prefixes.node, refusal{code: inventory.NoPodNetwork, severity: inventory.Warning, message: "means nothing without a podNetwork", accepted: "a section spec.podNetwork", suggestion: "podNetwork: {mode: direct}"})
 		return
 	}
 	cidrs := v.inv.PodNetwork.CIDRs
 	if len(cidrs) == 0 {
 		return
 	}
-	for _, p := range l.v {
+	for _, p := range prefixes.v {
 		if whole, ok := inventory.OfFamily(cidrs, p.v); ok && !inventory.Covers(whole, p.v) {
 			v.refuse(p.node, refusal{code: inventory.PodCIDROutside, message: "is outside the pod network", accepted: "a block in " + whole.String(), suggestion: moved(whole, p.v)}, v.raw.PodNetwork.CIDRs.node)
 		}
 	}
-	v.eachFamily(l, cidrs)
+	v.eachFamily(prefixes, cidrs)
 }
 
 // eachFamily refuses a list that leaves a family out, or has one twice or for nothing.
-func (v podChecks) eachFamily(l list[scalar[netip.Prefix]], cidrs []netip.Prefix) {
+func (v podChecks) eachFamily(prefixes list[scalar[netip.Prefix]], cidrs []netip.Prefix) {
 	have := map[bool]*yaml.Node{}
-	for _, p := range l.v {
-		is4 := p.v.Addr().Is4()
-		_, wanted := inventory.OfFamily(cidrs, p.v)
+	for _, scalar := range prefixes.v {
+		is4 := scalar.v.Addr().Is4()
+		_, wanted := inventory.OfFamily(cidrs, scalar.v)
 		if have[is4] != nil || !wanted {
-			v.refuse(p.node, refusal{code: inventory.PodFamilies, message: "is one too many of its family", accepted: "one block for each family of podNetwork.cidrs"}, v.raw.PodNetwork.CIDRs.node)
+			v.refuse(scalar.node, refusal{code: inventory.PodFamilies, message: "is one too many of its family", accepted: "one block for each family of podNetwork.cidrs"}, v.raw.PodNetwork.CIDRs.node)
 		}
-		have[is4] = p.node
+		have[is4] = scalar.node
 	}
 	for _, c := range cidrs {
-		if have[c.Addr().Is4()] == nil && len(l.v) == len(l.node.Content) {
-			v.refuse(l.node, refusal{code: inventory.PodFamilies, message: "has no block of the family of " + c.String(), accepted: "one block for each family of podNetwork.cidrs",
-				suggestion: flowList(append(values(l), netip.MustParsePrefix(moved(c, netip.PrefixFrom(c.Addr(), v.inv.PodNetwork.RackPrefix.For(c.Addr()))))))}, v.raw.PodNetwork.CIDRs.node)
+		if have[c.Addr().Is4()] == nil && len(prefixes.v) == len(prefixes.node.Content) {
+			v.refuse(prefixes.node, refusal{code: inventory.PodFamilies, message: "has no block of the family of " + c.String(), accepted: "one block for each family of podNetwork.cidrs",
+				suggestion: flowList(append(values(prefixes), netip.MustParsePrefix(moved(c, netip.PrefixFrom(c.Addr(), v.inv.PodNetwork.RackPrefix.For(c.Addr()))))))}, v.raw.PodNetwork.CIDRs.node)
 		}
 	}
 }

@@ -41,49 +41,49 @@ func without(r, less inventory.Range) string {
 }
 
 // fitForVIPs refuses addresses that routers do not carry.
-func (v poolChecks) fitForVIPs(r scalar[inventory.Range]) {
-	for _, a := range []netip.Addr{r.v.First, r.v.Last} {
-		what := special(a)
-		if r.v.Prefix && what == "an address of this network alone" && r.v.First.IsUnspecified() {
+func (v poolChecks) fitForVIPs(scalar scalar[inventory.Range]) {
+	for _, addr := range []netip.Addr{scalar.v.First, scalar.v.Last} {
+		what := special(addr)
+		if scalar.v.Prefix && what == "an address of this network alone" && scalar.v.First.IsUnspecified() {
 			what = "part of a whole family"
 		}
 		if what != "" {
-			v.refuse(r.node, refusal{code: inventory.NotForVIPs, message: a.String() + " is " + what, accepted: "unicast addresses that routers carry"})
+			v.refuse(scalar.node, refusal{code: inventory.NotForVIPs, message: addr.String() + " is " + what, accepted: "unicast addresses that routers carry"})
 			return
 		}
 	}
-	if r.v.Size() > 1<<40 && r.v.Is4() || r.v.Is4() && r.v.Size() > 1<<24 {
-		v.refuse(r.node, refusal{code: inventory.NotForVIPs, message: "is larger than any one network", accepted: "an IPv4 range of at most 16777216 addresses"})
+	if scalar.v.Size() > 1<<40 && scalar.v.Is4() || scalar.v.Is4() && scalar.v.Size() > 1<<24 {
+		v.refuse(scalar.node, refusal{code: inventory.NotForVIPs, message: "is larger than any one network", accepted: "an IPv4 range of at most 16777216 addresses"})
 	}
 }
 
 // excluded warns of exclusions that exclude nothing, or everything.
-func (v poolChecks) excluded(p *rawPool) {
+func (v poolChecks) excluded(pool *rawPool) {
 	var gives []inventory.Range
-	for _, r := range p.Addresses.v {
-		gives = append(gives, p.gives(r.v))
+	for _, r := range pool.Addresses.v {
+		gives = append(gives, pool.gives(r.v))
 	}
-	for _, e := range p.Exclude.v {
-		if !slices.ContainsFunc(p.Addresses.v, func(r scalar[inventory.Range]) bool { return r.v.Overlaps(e.v) }) {
-			v.refuse(e.node, refusal{code: inventory.NothingExcluded, severity: inventory.Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool", suggestion: p.like(e.v)}, p.Addresses.node)
+	for _, e := range pool.Exclude.v {
+		if !slices.ContainsFunc(pool.Addresses.v, func(r scalar[inventory.Range]) bool { return r.v.Overlaps(e.v) }) {
+			v.refuse(e.node, refusal{code: inventory.NothingExcluded, severity: inventory.Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool", suggestion: pool.like(e.v)}, pool.Addresses.node)
 		}
 	}
-	if left := inventory.SetOf(gives, values(p.Exclude)); len(left.Ranges()) == 0 && len(gives) > 0 && p.State.v != inventory.PoolDisabled {
-		v.refuse(p.Exclude.node, refusal{code: inventory.PoolEmpty, severity: inventory.Warning, message: "excludes every address that the pool would give", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
+	if left := inventory.SetOf(gives, values(pool.Exclude)); len(left.Ranges()) == 0 && len(gives) > 0 && pool.State.v != inventory.PoolDisabled {
+		v.refuse(pool.Exclude.node, refusal{code: inventory.PoolEmpty, severity: inventory.Warning, message: "excludes every address that the pool would give", accepted: "some addresses that are left", suggestion: "state: disabled"}, pool.Addresses.node)
 	}
 }
 
-// like is the range of the pool's first prefix that ends as r does.
-func (p *rawPool) like(r inventory.Range) string {
+// like is the range of the pool's first prefix that ends as another range does.
+func (p *rawPool) like(ipRange inventory.Range) string {
 	for _, have := range p.Addresses.v {
-		first := transplanted(r.First, have.v)
-		prefix, isPrefix := r.AsPrefix()
+		first := transplanted(ipRange.First, have.v)
+		prefix, isPrefix := ipRange.AsPrefix()
 		whole, _ := have.v.AsPrefix()
 		switch {
 		case first == "" || isPrefix && prefix.Bits() < whole.Bits():
-		case isPrefix && r.Prefix:
+		case isPrefix && ipRange.Prefix:
 			return netip.MustParsePrefix(first + "/" + strconv.Itoa(prefix.Bits())).Masked().String()
-		case r.First == r.Last:
+		case ipRange.First == ipRange.Last:
 			return first
 		}
 	}
@@ -106,13 +106,13 @@ func (v poolChecks) poolsAndOthers() {
 	}
 }
 
-func (v poolChecks) poolAndHosts(p *rawPool, r scalar[inventory.Range]) {
+func (v poolChecks) poolAndHosts(pool *rawPool, r scalar[inventory.Range]) {
 	from, _ := v.hostAt(r.v.First)
 	for _, h := range v.hosts[from:] {
 		if !r.v.Contains(h.v) {
 			return
 		}
-		if !slices.ContainsFunc(p.Exclude.v, func(e scalar[inventory.Range]) bool { return e.v.Contains(h.v) }) {
+		if !slices.ContainsFunc(pool.Exclude.v, func(e scalar[inventory.Range]) bool { return e.v.Contains(h.v) }) {
 			v.refuse(r.node, refusal{code: inventory.PoolHoldsHost, message: "holds " + h.v.String() + ", the address of " + v.ownerOf(h.node),
 				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(h.v.String()))}, h.node)
 		}
@@ -123,45 +123,45 @@ func (v poolChecks) poolAndHosts(p *rawPool, r scalar[inventory.Range]) {
 func (v poolChecks) reservations() {
 	seen := map[string]*yaml.Node{}
 	for raw := range v.raw.Pools.each() {
-		p, _ := v.inv.Pool(raw.Name.v)
-		for _, e := range raw.Reserved.v {
-			addr, err := netip.ParseAddr(e.key.v)
-			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: inventory.ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address",
+		pool, _ := v.inv.Pool(raw.Name.v)
+		for _, entry := range raw.Reserved.v {
+			addr, err := netip.ParseAddr(entry.key.v)
+			if err != nil || !v.claim(seen, entry.key.v, entry.key.node, refusal{code: inventory.ReservedTwice, message: "is reserved twice", value: entry.key.node.Value, accepted: "one Service for each address",
 				suggestion: addr.Next().String(), example: true}) {
 				continue
 			}
-			if !p.Contains(addr) {
-				v.outsidePool(p, e.key, addr)
+			if !pool.Contains(addr) {
+				v.outsidePool(pool, entry.key, addr)
 			} else {
-				v.skipped(raw, e.key, addr)
+				v.skipped(raw, entry.key, addr)
 			}
 		}
 	}
 }
 
 // skipped refuses to reserve what skipFirstLast leaves out.
-func (v poolChecks) skipped(p *rawPool, key scalar[string], addr netip.Addr) {
-	for _, r := range p.Addresses.v {
-		if inner := p.gives(r.v); r.v.Contains(addr) && !inner.Contains(addr) {
+func (v poolChecks) skipped(pool *rawPool, key scalar[string], addr netip.Addr) {
+	for _, scalar := range pool.Addresses.v {
+		if inner := pool.gives(scalar.v); scalar.v.Contains(addr) && !inner.Contains(addr) {
 			nearest := inner.First
-			if addr == r.v.Last {
+			if addr == scalar.v.Last {
 				nearest = inner.Last
 			}
-			v.refuse(key.node, refusal{code: inventory.OutsidePool, message: "is the first or last address of " + r.v.String() + ", which skipFirstLast leaves out", value: key.v,
-				accepted: "an address that the pool gives", suggestion: nearest.String()}, p.SkipFirstLast.node)
+			v.refuse(key.node, refusal{code: inventory.OutsidePool, message: "is the first or last address of " + scalar.v.String() + ", which skipFirstLast leaves out", value: key.v,
+				accepted: "an address that the pool gives", suggestion: nearest.String()}, pool.SkipFirstLast.node)
 		}
 	}
 }
 
-func (v poolChecks) outsidePool(p inventory.Pool, key scalar[string], addr netip.Addr) {
+func (v poolChecks) outsidePool(pool inventory.Pool, key scalar[string], addr netip.Addr) {
 	r := refusal{code: inventory.OutsidePool, message: "is not in the pool", value: key.v, accepted: "an address of the pool that is not excluded"}
-	if inventory.InRanges(p.Exclude, addr) {
+	if inventory.InRanges(pool.Exclude, addr) {
 		r.message = "is excluded from the pool"
 	}
 	if other, ok := v.inv.PoolOf(addr); ok {
 		r.accepted += ", or the reservation in pool " + other.Name + ", which has the address"
-	} else if len(p.Ranges) > 0 {
-		r.suggestion = transplanted(addr, p.Ranges[0])
+	} else if len(pool.Ranges) > 0 {
+		r.suggestion = transplanted(addr, pool.Ranges[0])
 	}
 	v.refuse(key.node, r)
 }

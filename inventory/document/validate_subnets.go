@@ -38,15 +38,15 @@ func (v subnetChecks) besideMachines() {
 	}
 }
 
-func (v subnetChecks) besideMachinesOf(p inventory.Pool, r scalar[inventory.Range]) {
+func (v subnetChecks) besideMachinesOf(p inventory.Pool, scalar scalar[inventory.Range]) {
 	for _, rack := range v.bare {
 		i := slices.IndexFunc(rack.networks, func(n netip.Prefix) bool {
-			return r.v.Overlaps(inventory.RangeOf(n)) && givesOn(p, r.v, n) && !slices.Contains(p.Links, n)
+			return scalar.v.Overlaps(inventory.RangeOf(n)) && givesOn(p, scalar.v, n) && !slices.Contains(p.Links, n)
 		})
 		if known, _ := v.inv.Rack(rack.Name.v); i < 0 || len(known.Peers) == 0 {
 			continue
 		}
-		v.refuse(r.node, refusal{code: inventory.PoolBesideMachines, severity: inventory.Warning,
+		v.refuse(scalar.node, refusal{code: inventory.PoolBesideMachines, severity: inventory.Warning,
 			message:  fmt.Sprintf("is most likely in the network of machines of rack %s, %s, where hosts look for it on the wire, and the rack has routers and no subnets", rack.Name.v, rack.networks[i]),
 			accepted: "via: bgp in the pool's advertise to announce it to the routers alone; or subnets of the rack, and via: link to answer there, too", suggestion: "advertise: {via: bgp}"}, rack.node)
 		return

@@ -83,13 +83,13 @@ func hold(inv *inventory.Inventory, inForce *inventory.Inventory) inventory.Prob
 	var problems inventory.Problems
 	missing := make(map[string][]inventory.Machine)
 	for _, old := range inForce.Racks {
-		for _, m := range old.Machines {
-			if _, mentioned := inv.Same(m); mentioned || m.State == inventory.StateRetired {
+		for _, machine := range old.Machines {
+			if _, mentioned := inv.Same(machine); mentioned || machine.State == inventory.StateRetired {
 				continue
 			}
-			m.Held, m.OwnState = true, m.State // whatever becomes of its rack
-			problems = append(problems, all.release(&m)...)
-			missing[old.Name] = append(missing[old.Name], m)
+			machine.Held, machine.OwnState = true, machine.State // whatever becomes of its rack
+			problems = append(problems, all.release(&machine)...)
+			missing[old.Name] = append(missing[old.Name], machine)
 		}
 	}
 	for _, old := range inForce.Racks {

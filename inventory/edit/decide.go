@@ -68,22 +68,22 @@ type Verdict struct {
 }
 
 // Decide says what becomes of an edit. Its error is one of the evidence: the edit waits, and is decided on again.
-func Decide(p Proposal, inForce *inventory.Inventory, e Evidence) (Verdict, error) {
-	next, problems := p.read(e.Known)
-	v := Verdict{Phase: Refused, Problems: problems}
+func Decide(proposal Proposal, inForce *inventory.Inventory, evidence Evidence) (Verdict, error) {
+	next, problems := proposal.read(evidence.Known)
+	verdict := Verdict{Phase: Refused, Problems: problems}
 	if next == nil {
-		return v, nil
+		return verdict, nil
 	}
-	d := decision{p, inForce, next, document.Equal(next, inForce), e}
-	if err := d.judge(&v); err != nil {
+	d := decision{proposal, inForce, next, document.Equal(next, inForce), evidence}
+	if err := d.judge(&verdict); err != nil {
 		return Verdict{Phase: Read}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
 	}
-	v.Problems = append(v.Problems, e.Storable(next)...)
-	if v.Problems.Err() != nil {
-		return v, nil
+	verdict.Problems = append(verdict.Problems, evidence.Storable(next)...)
+	if verdict.Problems.Err() != nil {
+		return verdict, nil
 	}
-	v.Phase, v.Next = Allowed, next
-	return d.try(v)
+	verdict.Phase, verdict.Next = Allowed, next
+	return d.try(verdict)
 }
 
 // read is the inventory that an edit makes, with what is held of that in force. It is nil if and
@@ -120,7 +120,7 @@ type decision struct {
 }
 
 // judge holds what the edit would take away against what it may.
-func (d decision) judge(v *Verdict) error {
+func (d decision) judge(verdict *Verdict) error {
 	losses := LossesOf(d.next, d.inForce)
 	if d.inForce != nil && d.Losses != nil && !d.same {
 		of, err := d.Losses(d.next)
@@ -136,11 +136,11 @@ func (d decision) judge(v *Verdict) error {
 			return err
 		}
 	}
-	if v.Problems = append(problems, v.Problems...); len(problems) > 0 {
-		v.Digest = digest
+	if verdict.Problems = append(problems, verdict.Problems...); len(problems) > 0 {
+		verdict.Digest = digest
 	}
 	if n := d.Allowance.Removals; n > 0 && !losses.NeedLeave(d.inForce) {
-		v.Problems = append(v.Problems, leaveLeftBehind(n))
+		verdict.Problems = append(verdict.Problems, leaveLeftBehind(n))
 	}
 	return nil
 }
@@ -196,8 +196,8 @@ func (d decision) try(allowed Verdict) (Verdict, error) {
 
 // judgeTrial says what the trial comes to that runs, or begins one.
 func (d decision) judgeTrial(allowed Verdict, changed Retermed, agents map[string]Agent) Verdict {
-	t, mine, running := d.Running(d.next)
-	over := !d.Now.Before(t.Until)
+	trial, mine, running := d.Running(d.next)
+	over := !d.Now.Before(trial.Until)
 	running = running && (mine || !over)
 	silent := d.Silent
 	if !mine {
@@ -207,7 +207,7 @@ func (d decision) judgeTrial(allowed Verdict, changed Retermed, agents map[strin
 		return d.beginTrial(allowed, changed, agents, silent)
 	}
 	heard := without(agents, silent)
-	failed, unheard := t.failures(heard, changed)
+	failed, unheard := trial.failures(heard, changed)
 	if over && len(unheard) > 0 && len(silent) < mostSilent {
 		if v := d.beginTrial(allowed, changed, agents, slices.Concat(silent, unheard)); v.Phase == OnTrial {
 			return v
@@ -215,10 +215,10 @@ func (d decision) judgeTrial(allowed Verdict, changed Retermed, agents map[strin
 	}
 	switch {
 	case len(failed) == 0:
-		allowed.CameUp = t.Nodes()
+		allowed.CameUp = trial.Nodes()
 		return allowed
 	case !over:
-		allowed.Phase, allowed.Trial, allowed.Silent = OnTrial, t, silent
+		allowed.Phase, allowed.Trial, allowed.Silent = OnTrial, trial, silent
 		return allowed
 	}
 	digest := changed.Digest()

@@ -113,26 +113,26 @@ func diffMachines(before, after *inventory.Inventory) []MachineChange {
 	return out
 }
 
-func diffMachine(before *inventory.Inventory, m *inventory.Machine) (MachineChange, bool) {
-	c := MachineChange{Name: m.Name, Rack: m.Rack}
-	old, ok := before.Same(*m)
+func diffMachine(before *inventory.Inventory, machine *inventory.Machine) (MachineChange, bool) {
+	change := MachineChange{Name: machine.Name, Rack: machine.Rack}
+	old, ok := before.Same(*machine)
 	if !ok {
-		c.Kind = Added
-		return c, true
+		change.Kind = Added
+		return change, true
 	}
-	if old.Name != m.Name {
-		c.Was, c.Common = old.Name, inCommon(old, *m)
-		old.Name = m.Name
+	if old.Name != machine.Name {
+		change.Was, change.Common = old.Name, inCommon(old, *machine)
+		old.Name = machine.Name
 	}
-	c.Fields = diffFields(document.FlatMachine(old), document.FlatMachine(*m))
-	if old.Rack != m.Rack {
-		c.Fields = append(c.Fields, FieldChange{"rack", old.Rack, m.Rack})
+	change.Fields = diffFields(document.FlatMachine(old), document.FlatMachine(*machine))
+	if old.Rack != machine.Rack {
+		change.Fields = append(change.Fields, FieldChange{"rack", old.Rack, machine.Rack})
 	}
-	if old.State != m.State && old.OwnState == m.OwnState {
-		c.Fields = append(c.Fields, FieldChange{"state", string(old.State), string(m.State)})
+	if old.State != machine.State && old.OwnState == machine.OwnState {
+		change.Fields = append(change.Fields, FieldChange{"state", string(old.State), string(machine.State)})
 	}
-	c.Kind = kindOf(&old, m, c.Was != "")
-	return c, len(c.Fields) > 0 || c.Kind == HeldNow || c.Kind == Renamed
+	change.Kind = kindOf(&old, machine, change.Was != "")
+	return change, len(change.Fields) > 0 || change.Kind == HeldNow || change.Kind == Renamed
 }
 
 // kindOf is the gravest change of a machine that either inventory has.
@@ -167,18 +167,18 @@ func diffSessions(before, after, names *inventory.Inventory) []SessionChange {
 		out = append(out, SessionChange{Machine: k.machine, Router: k.router, RouterAddr: k.addr, Kind: kind})
 	}
 	renamed := renamedSessions(was, is)
-	for k, old := range was {
-		now, ok := is[k]
-		switch new, same := renamed[k]; {
+	for key, old := range was {
+		now, ok := is[key]
+		switch new, same := renamed[key]; {
 		case same:
-			out = append(out, SessionChange{Machine: k.machine, Router: new.router, RouterAddr: k.addr, Kind: Renamed, Was: k.router})
+			out = append(out, SessionChange{Machine: key.machine, Router: new.router, RouterAddr: key.addr, Kind: Renamed, Was: key.router})
 			delete(is, new)
 		case !ok:
-			note(k, Vanishes)
+			note(key, Vanishes)
 		case old.Terms() != now.Terms():
-			note(k, Resets)
+			note(key, Resets)
 		case old != now:
-			note(k, Changed)
+			note(key, Changed)
 		}
 	}
 	for k := range is {
@@ -225,15 +225,15 @@ func renamedSessions(was, is map[sessionKey]inventory.Session) map[sessionKey]se
 // allSessions are those of all machines, by the names that these have in another inventory.
 func allSessions(inv *inventory.Inventory, names *inventory.Inventory) map[sessionKey]inventory.Session {
 	out := make(map[sessionKey]inventory.Session, inv.Size())
-	for m := range inv.Machines() {
-		if m.State == inventory.StateRetired {
+	for machine := range inv.Machines() {
+		if machine.State == inventory.StateRetired {
 			continue
 		}
-		name := m.Name
-		if now, ok := names.Same(m); ok {
+		name := machine.Name
+		if now, ok := names.Same(machine); ok {
 			name = now.Name
 		}
-		for _, s := range inv.Sessions(m) {
+		for _, s := range inv.Sessions(machine) {
 			out[sessionKey{name, s.Router, s.RouterAddr}] = s
 		}
 	}
@@ -260,37 +260,37 @@ func diffPools(before, after *inventory.Inventory) []PoolChange {
 }
 
 // givenTo are the addresses that a pool has no longer and others have.
-func givenTo(c PoolChange, after *inventory.Inventory) (all []Given) {
-	lost := inventory.SetOf(c.Lost, nil)
-	for _, p := range after.Pools {
+func givenTo(change PoolChange, after *inventory.Inventory) (all []Given) {
+	lost := inventory.SetOf(change.Lost, nil)
+	for _, pool := range after.Pools {
 		var b netipx.IPSetBuilder
 		b.AddSet(lost)
-		b.Intersect(p.Addresses())
+		b.Intersect(pool.Addresses())
 		set, _ := b.IPSet() // ranges of valid addresses have no error
-		if ranges := inventory.RangesOf(set); len(ranges) > 0 && p.Name != c.Name {
-			all = append(all, Given{p.Name, ranges})
+		if ranges := inventory.RangesOf(set); len(ranges) > 0 && pool.Name != change.Name {
+			all = append(all, Given{pool.Name, ranges})
 		}
 	}
 	return all
 }
 
-func diffPool(before *inventory.Inventory, p inventory.Pool) (PoolChange, bool) {
-	c := PoolChange{Name: p.Name, Kind: Changed}
-	old, ok := before.Pool(p.Name)
-	c.Gained, c.Lost = gains(p, old), gains(old, p)
+func diffPool(before *inventory.Inventory, pool inventory.Pool) (PoolChange, bool) {
+	change := PoolChange{Name: pool.Name, Kind: Changed}
+	old, ok := before.Pool(pool.Name)
+	change.Gained, change.Lost = gains(pool, old), gains(old, pool)
 	if !ok {
-		c.Kind = Added
-		return c, true
+		change.Kind = Added
+		return change, true
 	}
-	c.Fields = diffFields(document.FlatPool(old), document.FlatPool(p))
-	c.ToLink, c.ToBGP = switchedBy(old, p)
+	change.Fields = diffFields(document.FlatPool(old), document.FlatPool(pool))
+	change.ToLink, change.ToBGP = switchedBy(old, pool)
 	switch {
-	case len(c.Lost) > 0:
-		c.Kind = Shrunk
-	case len(c.Gained) > 0:
-		c.Kind = Grown
+	case len(change.Lost) > 0:
+		change.Kind = Shrunk
+	case len(change.Gained) > 0:
+		change.Kind = Grown
 	}
-	return c, len(c.Fields)+len(c.ToLink)+len(c.ToBGP) > 0
+	return change, len(change.Fields)+len(change.ToLink)+len(change.ToBGP) > 0
 }
 
 // gains is what p gives and other does not.

@@ -72,16 +72,16 @@ func byContent(all map[string]string) map[string]string {
 // rackContents are the machines of each rack, by the names that they have in another inventory.
 func rackContents(inv, names *inventory.Inventory) map[string]string {
 	out := make(map[string]string, len(inv.Racks))
-	for _, r := range inv.Racks {
+	for _, rack := range inv.Racks {
 		var machines []string
-		for _, m := range r.Machines {
+		for _, m := range rack.Machines {
 			if now, ok := names.Same(m); ok {
 				m = now
 			}
 			machines = append(machines, m.Name)
 		}
 		slices.Sort(machines)
-		out[r.Name] = strings.Join(machines, " ")
+		out[rack.Name] = strings.Join(machines, " ")
 	}
 	return out
 }

@@ -15,14 +15,14 @@ type Life struct {
 func NewLife() Life { return Life{Phase: Read} }
 
 // Decide takes the edit where a verdict leads.
-func (l *Life) Decide(v Verdict) error {
-	if err := l.move(v.Phase); err != nil {
+func (l *Life) Decide(verdict Verdict) error {
+	if err := l.move(verdict.Phase); err != nil {
 		return err
 	}
-	if v.Phase != Allowed {
-		v.Next = nil // nobody asks for it any more, and it is large
+	if verdict.Phase != Allowed {
+		verdict.Next = nil // nobody asks for it any more, and it is large
 	}
-	l.Verdict = v
+	l.Verdict = verdict
 	return nil
 }
 

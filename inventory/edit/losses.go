@@ -81,9 +81,9 @@ func AllowedBy(written string) []string {
 // LossesOf says which machines next takes away from what is in force; next is what [Admit]
 // returned. What becomes of a cluster depends on more than an inventory, and is for the caller to add: see [Losses.In].
 func LossesOf(next, inForce *inventory.Inventory) Losses {
-	var l Losses
+	var losses Losses
 	if inForce == nil {
-		return l
+		return losses
 	}
 	for old := range inForce.Machines() {
 		now, mentioned := next.Same(old)
@@ -91,14 +91,14 @@ func LossesOf(next, inForce *inventory.Inventory) Losses {
 		drops := now.Held && !old.Held
 		switch {
 		case old.State != inventory.StateRetired && (retires || drops || replaces(now, old)):
-			l.Removed = append(l.Removed, old.Name)
+			losses.Removed = append(losses.Removed, old.Name)
 		case old.State == inventory.StateActive && now.State != inventory.StateActive && !now.Held:
-			l.Drained = append(l.Drained, old.Name)
+			losses.Drained = append(losses.Drained, old.Name)
 		}
 	}
-	slices.Sort(l.Removed)
-	slices.Sort(l.Drained)
-	return l
+	slices.Sort(losses.Removed)
+	slices.Sort(losses.Drained)
+	return losses
 }
 
 // In are the losses with what is said of a cluster: of VIPs, Nodes, pods and addresses there.
@@ -109,12 +109,12 @@ func (l Losses) In(cluster Losses) Losses {
 
 // Refuse returns an error for each limit of the inventory in force that the losses exceed,
 // unless they are allowed, and the digest that would allow them; empty: nothing is exceeded.
-func (l Losses) Refuse(inForce *inventory.Inventory, a Allowance) (problems inventory.Problems, digest string) {
+func (l Losses) Refuse(inForce *inventory.Inventory, allowance Allowance) (problems inventory.Problems, digest string) {
 	if inForce == nil {
 		return nil, ""
 	}
 	var beyond Losses
-	for _, limit := range l.limits(inForce, a.Removals) {
+	for _, limit := range l.limits(inForce, allowance.Removals) {
 		if n := len(limit.lost); n > limit.may() {
 			limit.mark(&beyond)
 			problems = append(problems, limit.problem())
@@ -124,7 +124,7 @@ func (l Losses) Refuse(inForce *inventory.Inventory, a Allowance) (problems inve
 		return nil, ""
 	}
 	digest = beyond.Digest()
-	if slices.Contains(a.Digests, digest) {
+	if slices.Contains(allowance.Digests, digest) {
 		return nil, digest
 	}
 	for i := range problems {
@@ -206,46 +206,46 @@ func (b brake) may() int { return max(b.limit.Of(b.of), b.allowed) }
 // problem says that the limit is exceeded.
 func (b brake) problem() inventory.Problem {
 	n := len(b.lost)
-	p := inventory.Problem{
+	problem := inventory.Problem{
 		Severity: inventory.Error, Code: b.code, Path: b.path,
 		Message:  fmt.Sprintf(b.message, n, b.of, b.may()) + ": " + inventory.Abridged(b.lost),
 		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
 	}
 	if b.instead != "" {
-		p.Accepted = b.instead
+		problem.Accepted = b.instead
 	}
 	if b.code == inventory.TooManyRemovals {
-		p.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
+		problem.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
 	}
-	return p
+	return problem
 }
 
 // Digest names the losses, whatever edit they come from: the same machines and addresses have
 // the same one.
 func (l Losses) Digest() string {
-	h := sha256.New()
+	sum := sha256.New()
 	for _, name := range l.Removed {
-		fmt.Fprintln(h, "removed", name)
+		fmt.Fprintln(sum, "removed", name)
 	}
 	for _, name := range l.Drained {
-		fmt.Fprintln(h, "drained", name)
+		fmt.Fprintln(sum, "drained", name)
 	}
 	for _, vip := range l.Unreachable {
-		fmt.Fprintln(h, "unreachable", vip.Addr)
+		fmt.Fprintln(sum, "unreachable", vip.Addr)
 	}
 	for _, vip := range l.Switched {
-		fmt.Fprintln(h, "switched", vip.Addr)
+		fmt.Fprintln(sum, "switched", vip.Addr)
 	}
 	for _, n := range l.Nodes {
-		fmt.Fprintln(h, "node", n.Node)
+		fmt.Fprintln(sum, "node", n.Node)
 	}
 	for _, p := range l.Pods {
-		fmt.Fprintln(h, "pods", p.From, p.To)
+		fmt.Fprintln(sum, "pods", p.From, p.To)
 	}
 	for _, a := range l.Taken {
-		fmt.Fprintln(h, "taken", a.Pool, a.Of)
+		fmt.Fprintln(sum, "taken", a.Pool, a.Of)
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
 // said tells of each what is lost.

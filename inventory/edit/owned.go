@@ -18,14 +18,14 @@ type owned struct {
 // ownedIn collects them, each with the name of its holder.
 func ownedIn(inv *inventory.Inventory) owned {
 	o := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
-	for m := range inv.Machines() {
-		for _, a := range slices.Concat(m.Addresses, m.ExternalAddresses) {
-			o.addresses[a] = m.Name
+	for machine := range inv.Machines() {
+		for _, a := range slices.Concat(machine.Addresses, machine.ExternalAddresses) {
+			o.addresses[a] = machine.Name
 		}
-		for _, a := range m.Aliases {
-			o.aliases[a] = m.Name
+		for _, a := range machine.Aliases {
+			o.aliases[a] = machine.Name
 		}
-		o.uuids[m.SystemUUID.String()] = m.Name
+		o.uuids[machine.SystemUUID.String()] = machine.Name
 	}
 	for _, r := range inv.Routers {
 		for _, a := range r.Addresses {
@@ -37,11 +37,11 @@ func ownedIn(inv *inventory.Inventory) owned {
 }
 
 // release takes from a held machine what somebody who is mentioned has now.
-func (o owned) release(m *inventory.Machine) inventory.Problems {
+func (o owned) release(machine *inventory.Machine) inventory.Problems {
 	var problems inventory.Problems
 	lose := func(what, value, to string) {
 		problems = append(problems, inventory.Problem{
-			Severity: inventory.Warning, Code: inventory.HeldLosesClaim, Path: inventory.MachinePath(m.Rack, m.Name), Value: value,
+			Severity: inventory.Warning, Code: inventory.HeldLosesClaim, Path: inventory.MachinePath(machine.Rack, machine.Name), Value: value,
 			Message: fmt.Sprintf("is no longer mentioned, and its %s now belongs to %s", what, to), Accepted: "state: retired, if the machine is gone",
 		})
 	}
@@ -52,19 +52,19 @@ func (o owned) release(m *inventory.Machine) inventory.Problems {
 		}
 		return taken
 	}
-	m.Addresses = slices.DeleteFunc(slices.Clone(m.Addresses), free)
-	m.ExternalAddresses = slices.DeleteFunc(slices.Clone(m.ExternalAddresses), free)
-	m.Aliases = slices.DeleteFunc(slices.Clone(m.Aliases), func(a string) bool {
+	machine.Addresses = slices.DeleteFunc(slices.Clone(machine.Addresses), free)
+	machine.ExternalAddresses = slices.DeleteFunc(slices.Clone(machine.ExternalAddresses), free)
+	machine.Aliases = slices.DeleteFunc(slices.Clone(machine.Aliases), func(a string) bool {
 		to, taken := o.aliases[a]
 		if taken {
 			lose("alias", a, to)
 		}
 		return taken
 	})
-	if to, taken := o.uuids[m.SystemUUID.String()]; taken {
-		lose("systemUUID", m.SystemUUID.String(), to)
-		m.SystemUUID = inventory.UUID{}
+	if to, taken := o.uuids[machine.SystemUUID.String()]; taken {
+		lose("systemUUID", machine.SystemUUID.String(), to)
+		machine.SystemUUID = inventory.UUID{}
 	}
-	m.PlanUnreachable()
+	machine.PlanUnreachable()
 	return problems
 }

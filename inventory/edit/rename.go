@@ -15,25 +15,25 @@ func keepIDs(inv *inventory.Inventory, inForce *inventory.Inventory) (problems i
 	for i := range inv.Racks {
 		machines := inv.Racks[i].Machines
 		for j := range machines {
-			m := &machines[j]
-			if m.OwnID {
+			machine := &machines[j]
+			if machine.OwnID {
 				continue
 			}
-			if old, known := inForce.Machine(m.Name); known {
-				m.ID = old.ID
+			if old, known := inForce.Machine(machine.Name); known {
+				machine.ID = old.ID
 				continue
 			}
-			at := slices.IndexFunc(gone, func(old inventory.Machine) bool { return isRenamed(m, old) })
+			at := slices.IndexFunc(gone, func(old inventory.Machine) bool { return isRenamed(machine, old) })
 			if at < 0 {
 				continue
 			}
 			old := gone[at]
 			gone = slices.Delete(gone, at, at+1)
-			m.ID = old.ID
-			problems = append(problems, inv.ProblemAt(inventory.MachinePath(m.Rack, m.Name), inventory.Problem{
-				Severity: inventory.Warning, Code: inventory.MachineRenamed, Value: m.Name,
-				Message:  fmt.Sprintf("is machine %s under another name: it has %s. Its Node keeps its name, its providerID %s and its pod CIDRs", old.Name, inCommon(old, *m), m.ProviderID()),
-				Accepted: fmt.Sprintf("id: %s, if it is another machine", m.Name),
+			machine.ID = old.ID
+			problems = append(problems, inv.ProblemAt(inventory.MachinePath(machine.Rack, machine.Name), inventory.Problem{
+				Severity: inventory.Warning, Code: inventory.MachineRenamed, Value: machine.Name,
+				Message:  fmt.Sprintf("is machine %s under another name: it has %s. Its Node keeps its name, its providerID %s and its pod CIDRs", old.Name, inCommon(old, *machine), machine.ProviderID()),
+				Accepted: fmt.Sprintf("id: %s, if it is another machine", machine.Name),
 			}))
 		}
 	}
@@ -87,19 +87,19 @@ func inCommon(m inventory.Machine, other inventory.Machine) string {
 // before.
 func idsTwice(inv *inventory.Inventory) (problems inventory.Problems) {
 	first := map[string]inventory.Machine{}
-	for m := range inv.Machines() {
-		other, taken := first[m.ID]
+	for machine := range inv.Machines() {
+		other, taken := first[machine.ID]
 		if !taken {
-			first[m.ID] = m
+			first[machine.ID] = machine
 			continue
 		}
-		if m.Name != m.ID && other.Name == m.ID {
-			m, other = other, m // the one that is new
+		if machine.Name != machine.ID && other.Name == machine.ID {
+			machine, other = other, machine // the one that is new
 		}
-		problems = append(problems, inv.ProblemAt(inventory.MachinePath(m.Rack, m.Name), inventory.Problem{
-			Severity: inventory.Error, Code: inventory.ProviderIDTwice, Value: m.ID,
-			Message:  fmt.Sprintf("has the id %s by its name, and machine %s, which was called so before, keeps it", m.ID, other.Name),
-			Accepted: fmt.Sprintf("id: %s-2, or any other that no machine has", m.Name),
+		problems = append(problems, inv.ProblemAt(inventory.MachinePath(machine.Rack, machine.Name), inventory.Problem{
+			Severity: inventory.Error, Code: inventory.ProviderIDTwice, Value: machine.ID,
+			Message:  fmt.Sprintf("has the id %s by its name, and machine %s, which was called so before, keeps it", machine.ID, other.Name),
+			Accepted: fmt.Sprintf("id: %s-2, or any other that no machine has", machine.Name),
 		}))
 	}
 	return problems

@@ -31,14 +31,14 @@ func RetermedBy(next, inForce *inventory.Inventory) Retermed {
 			all[p.router] = append(all[p.router], p.machine)
 		}
 	}
-	for _, c := range diffSessions(inForce, next, inForce) {
-		p := pair{c.Machine, c.Router}
-		switch c.Kind {
+	for _, change := range diffSessions(inForce, next, inForce) {
+		p := pair{change.Machine, change.Router}
+		switch change.Kind {
 		case Resets:
 			note(p)
 		case Vanishes:
 			vanish[p] = true
-			vanished[c.Machine]++
+			vanished[change.Machine]++
 		case Appears:
 			appear[p] = true
 		default: // changes no session

@@ -86,17 +86,17 @@ func trialNodes(changed Retermed, agents map[string]Agent) map[string][]string {
 		if len(candidates) == 0 {
 			continue
 		}
-		rank := func(a Agent) (n int) {
-			if chosen[a.Node] != nil {
+		rank := func(agent Agent) (n int) {
+			if chosen[agent.Node] != nil {
 				n++
 			}
-			if a.Endpoints > 0 {
+			if agent.Endpoints > 0 {
 				n += 2
 			}
-			if a.Alone {
+			if agent.Alone {
 				n += 4
 			}
-			return n + 8*a.session(router)
+			return n + 8*agent.session(router)
 		}
 		best := slices.MinFunc(candidates, func(a, b Agent) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Endpoints, b.Endpoints), strings.Compare(a.Node, b.Node))

@@ -16,76 +16,76 @@ const (
 // writeBIRD writes a file for BIRD to include, or a whole bird.conf. BIRD has one
 // device, kernel and BFD protocol for all: they are the router's own, unless the
 // file is to be whole.
-func writeBIRD(p *page, s *side, o Options) {
-	if o.Standalone {
-		birdRouter(p, s)
-	} else if len(s.groups) > 0 {
-		birdNeeds(s)
+func writeBIRD(page *page, side *side, options Options) {
+	if options.Standalone {
+		birdRouter(page, side)
+	} else if len(side.groups) > 0 {
+		birdNeeds(side)
 	}
-	birdRacks(p, s)
-	for _, f := range s.filters {
-		birdFilter(p, f, true)
-		birdFilter(p, f, false)
+	birdRacks(page, side)
+	for _, f := range side.filters {
+		birdFilter(page, f, true)
+		birdFilter(page, f, false)
 	}
 	taken := map[string]bool{}
-	for _, g := range s.groups {
-		birdTemplate(p, s, g, o)
-		if o.Dynamic {
-			birdRanges(p, g, taken)
+	for _, group := range side.groups {
+		birdTemplate(page, side, group, options)
+		if options.Dynamic {
+			birdRanges(page, group, taken)
 		}
-		for _, m := range g.members {
-			birdNeighbour(p, s, g, m, taken)
+		for _, m := range group.members {
+			birdNeighbour(page, side, group, m, taken)
 		}
-		p.line("")
+		page.line("")
 	}
 }
 
 // birdNeeds notes what the router's own configuration must have.
-func birdNeeds(s *side) {
-	s.note("For BIRD to include. The router's own configuration has protocol device, and protocol kernel with %q for each family.",
-		fmt.Sprintf("merge paths on limit %d", min(s.paths, birdPaths)))
-	if len(s.aggregates) > 0 {
-		s.note("Its protocol kernel exports routes of source RTS_STATIC, too: that is what drops packets for addresses of a rack that no machine holds.")
+func birdNeeds(side *side) {
+	side.note("For BIRD to include. The router's own configuration has protocol device, and protocol kernel with %q for each family.",
+		fmt.Sprintf("merge paths on limit %d", min(side.paths, birdPaths)))
+	if len(side.aggregates) > 0 {
+		side.note("Its protocol kernel exports routes of source RTS_STATIC, too: that is what drops packets for addresses of a rack that no machine holds.")
 	}
-	if len(s.profiles()) > 0 {
-		s.note("The machines use BFD: the router's own configuration has protocol bfd, too.")
+	if len(side.profiles()) > 0 {
+		side.note("The machines use BFD: the router's own configuration has protocol bfd, too.")
 	}
 }
 
 // birdRacks writes a route for each aggregate, and a function that tells what lies in
 // them, to be left out of what others are told.
-func birdRacks(p *page, s *side) {
-	if len(s.aggregates) == 0 {
+func birdRacks(page *page, side *side) {
+	if len(side.aggregates) == 0 {
 		return
 	}
-	s.note("Racks' blocks go out where your own export filters let in routes of source RTS_STATIC, and the machines' pod CIDRs stay behind where they refuse plinth_part4() and plinth_part6().")
-	s.withoutMachines()
+	side.note("Racks' blocks go out where your own export filters let in routes of source RTS_STATIC, and the machines' pod CIDRs stay behind where they refuse plinth_part4() and plinth_part6().")
+	side.withoutMachines()
 	for _, v4 := range []bool{true, false} {
-		if len(s.aggregatesOf(v4)) > 0 {
-			p.text(`
+		if len(side.aggregatesOf(v4)) > 0 {
+			page.text(`
 protocol static plinth_racks%s {
   %s;
 `, digit(v4), ipv(v4))
-			for _, a := range s.aggregatesOf(v4) {
-				p.line("  route %s unreachable; # %s", a.block, a.rack)
+			for _, a := range side.aggregatesOf(v4) {
+				page.line("  route %s unreachable; # %s", a.block, a.rack)
 			}
-			p.line("}")
+			page.line("}")
 		}
 		var parts []string
-		for _, b := range s.summed(v4) {
+		for _, b := range side.summed(v4) {
 			parts = append(parts, fmt.Sprintf("%s{%d,%d}", b, b.Bits()+1, b.Addr().BitLen()))
 		}
 		inPart := "false"
 		if len(parts) > 0 {
 			inPart = "net ~ [ " + strings.Join(parts, ", ") + " ]"
 		}
-		p.text(`
+		page.text(`
 function plinth_part%s() {
   return %s;
 }
 `, digit(v4), inPart)
 	}
-	p.line("")
+	page.line("")
 }
 
 // birdKernel has the kernel take the aggregates, too.
@@ -97,50 +97,50 @@ func birdKernel(s *side, v4 bool) string {
 }
 
 // birdRouter writes what a router needs besides its neighbours.
-func birdRouter(p *page, s *side) {
-	p.text(`
+func birdRouter(page *page, side *side) {
+	page.text(`
 log syslog all;
 router id %s;
 protocol device { }
 protocol direct { ipv4; ipv6; }
-`, routerID(s.router))
+`, routerID(side.router))
 	for _, v4 := range []bool{true, false} {
-		p.text(`
+		page.text(`
 protocol kernel plinth_kernel%s {
   merge paths on limit %d;
-`, digit(v4), min(s.paths, birdPaths))
+`, digit(v4), min(side.paths, birdPaths))
 		learned := "none"
-		if s.learns() {
-			p.line("  learn;")
+		if side.learns() {
+			page.line("  learn;")
 			learned = "where net = " + defaultRoute(v4)
 		}
-		p.text(`
+		page.text(`
   %s {
     import %s;
     export where source = RTS_BGP%s;
   };
 }
-`, ipv(v4), learned, birdKernel(s, v4))
+`, ipv(v4), learned, birdKernel(side, v4))
 	}
-	if len(s.profiles()) > 0 {
-		p.line("protocol bfd { }")
+	if len(side.profiles()) > 0 {
+		page.line("protocol bfd { }")
 	}
-	p.line("")
+	page.line("")
 }
 
 // birdFilter writes what is let in of one family.
-func birdFilter(p *page, f *filter, v4 bool) {
-	vips, pods := f.vip6, f.pod6
+func birdFilter(page *page, filter *filter, v4 bool) {
+	vips, pods := filter.vip6, filter.pod6
 	if v4 {
-		vips, pods = f.vip4, f.pod4
+		vips, pods = filter.vip4, filter.pod4
 	}
-	p.text(`
+	page.text(`
 filter %s {
   if (65535, 0) ~ bgp_community then bgp_local_pref = 0; # GRACEFUL_SHUTDOWN, RFC 8326
-`, birdFilterName(f, v4))
-	birdAccept(p, vips, "VIPs")
-	birdAccept(p, pods, "pods")
-	p.text(`
+`, birdFilterName(filter, v4))
+	birdAccept(page, vips, "VIPs")
+	birdAccept(page, pods, "pods")
+	page.text(`
   reject;
 }
 
@@ -152,7 +152,7 @@ func birdFilterName(f *filter, v4 bool) string {
 }
 
 // birdAccept lets in one set of prefixes.
-func birdAccept(p *page, rules []rule, what string) {
+func birdAccept(page *page, rules []rule, what string) {
 	if len(rules) == 0 {
 		return
 	}
@@ -164,10 +164,10 @@ func birdAccept(p *page, rules []rule, what string) {
 		}
 	}
 	if len(rules) == 1 {
-		p.line("  if net ~ [ %s ] then accept; # %s", patterns[0], what)
+		page.line("  if net ~ [ %s ] then accept; # %s", patterns[0], what)
 		return
 	}
-	p.text(`
+	page.text(`
   if net ~ [ # %s
     %s
   ] then accept;
@@ -176,55 +176,55 @@ func birdAccept(p *page, rules []rule, what string) {
 
 // birdTemplate writes what the sessions of a group have in common. The machines
 // connect to the router, never the other way round: nobody listens there.
-func birdTemplate(p *page, s *side, g *group, o Options) {
+func birdTemplate(page *page, side *side, group *group, options Options) {
 	hops := "direct"
-	if g.terms.Multihop > 0 {
-		hops = fmt.Sprintf("multihop %d", g.terms.Multihop)
+	if group.terms.Multihop > 0 {
+		hops = fmt.Sprintf("multihop %d", group.terms.Multihop)
 	}
 	// Of itself BIRD lets no machine in for a minute after any error, such as a
 	// hold timer that expired while the machine was without power.
-	p.text(`
+	page.text(`
 template bgp %s {
   %s;
   passive on;
   error wait time 1, 10;
   %s;
-`, birdTemplateName(g), birdLocal(s, g), hops)
-	if g.terms.TTLSecurity {
-		p.line("  ttl security on;")
+`, birdTemplateName(group), birdLocal(side, group), hops)
+	if group.terms.TTLSecurity {
+		page.line("  ttl security on;")
 	}
-	p.password(g, o, "  password %q;", `  # password "<%s>";`)
-	if b := g.terms.BFD; b.Name != "" {
+	page.password(group, options, "  password %q;", `  # password "<%s>";`)
+	if b := group.terms.BFD; b.Name != "" {
 		ms := b.Interval / time.Millisecond
-		p.line("  bfd { min rx interval %d ms; min tx interval %d ms; multiplier %d; };", ms, ms, b.Multiplier)
+		page.line("  bfd { min rx interval %d ms; min tx interval %d ms; multiplier %d; };", ms, ms, b.Multiplier)
 	}
-	if g.terms.RestartTime > 0 {
-		p.line("  graceful restart aware;")
+	if group.terms.RestartTime > 0 {
+		page.line("  graceful restart aware;")
 	}
 	for _, v4 := range []bool{true, false} {
-		if g.carries(v4) {
-			birdFamily(p, g, v4)
+		if group.carries(v4) {
+			birdFamily(page, group, v4)
 		}
 	}
-	p.line("}")
+	page.line("}")
 }
 
 func birdTemplateName(g *group) string { return strings.ToLower(inventory.CutText(g.name, birdSymbol)) }
 
-func birdLocal(s *side, g *group) string {
+func birdLocal(side *side, group *group) string {
 	local := "local"
-	if g.terms.Multihop > 0 {
-		local += " " + g.terms.RouterAddr.String()
+	if group.terms.Multihop > 0 {
+		local += " " + group.terms.RouterAddr.String()
 	}
-	if g.terms.Port != 179 {
-		local += fmt.Sprintf(" port %d", g.terms.Port)
+	if group.terms.Port != 179 {
+		local += fmt.Sprintf(" port %d", group.terms.Port)
 	}
-	return fmt.Sprintf("%s as %d", local, uint32(s.router.ASN))
+	return fmt.Sprintf("%s as %d", local, uint32(side.router.ASN))
 }
 
-func birdFamily(p *page, g *group, v4 bool) {
+func birdFamily(p *page, group *group, v4 bool) {
 	export := "none"
-	if g.learns() {
+	if group.learns() {
 		export = "where net = " + defaultRoute(v4)
 	}
 	p.text(`
@@ -233,32 +233,32 @@ func birdFamily(p *page, g *group, v4 bool) {
     export %s;
     import limit %d action restart;
   };
-`, ipv(v4), birdFilterName(g.filter, v4), export, g.limit(v4))
+`, ipv(v4), birdFilterName(group.filter, v4), export, group.limit(v4))
 }
 
 // birdNeighbour writes one session.
-func birdNeighbour(p *page, s *side, g *group, m member, taken map[string]bool) {
-	name := "plinth_" + inventory.CutText(m.id(), birdSymbol)
+func birdNeighbour(p *page, s *side, group *group, member member, taken map[string]bool) {
+	name := "plinth_" + inventory.CutText(member.id(), birdSymbol)
 	if len(s.router.Addresses) > 1 {
-		name += "_v" + digit(g.over4())
+		name += "_v" + digit(group.over4())
 	}
 	p.text(`
 protocol bgp %s from %s {
   description %q;
   neighbor %s as %d;
 }
-`, free(name, taken), birdTemplateName(g), m.description(), m.addr, uint32(g.terms.LocalASN))
+`, free(name, taken), birdTemplateName(group), member.description(), member.addr, uint32(group.terms.LocalASN))
 }
 
 // birdRanges lets in every address of the group's subnets.
-func birdRanges(p *page, g *group, taken map[string]bool) {
-	for _, r := range g.subnets {
-		name := free(birdTemplateName(g)+"_any", taken)
+func birdRanges(p *page, group *group, taken map[string]bool) {
+	for _, other := range group.subnets {
+		name := free(birdTemplateName(group)+"_any", taken)
 		p.text(`
 protocol bgp %s from %s {
   neighbor range %s as %d;
   dynamic name %q;
 }
-`, name, birdTemplateName(g), r, uint32(g.terms.LocalASN), name+"_")
+`, name, birdTemplateName(group), other, uint32(group.terms.LocalASN), name+"_")
 	}
 }

@@ -14,43 +14,43 @@ const frrListen = 100
 
 // writeFRR writes commands for vtysh -f, or a part of frr.conf. Sessions carry
 // policies in both directions, so that bgp ebgp-requires-policy may stay on.
-func writeFRR(p *page, s *side, o Options) {
-	if o.Standalone {
-		p.text(`
+func writeFRR(page *page, side *side, options Options) {
+	if options.Standalone {
+		page.text(`
 hostname %s
 ip forwarding
 ipv6 forwarding
 !
-`, s.router.Name)
+`, side.router.Name)
 	}
-	for _, f := range s.filters {
-		frrLists(p, f)
-		frrRouteMap(p, f)
+	for _, f := range side.filters {
+		frrLists(page, f)
+		frrRouteMap(page, f)
 	}
-	frrOut(p, s)
-	frrBFD(p, s.profiles())
-	if len(s.groups) == 0 {
+	frrOut(page, side)
+	frrBFD(page, side.profiles())
+	if len(side.groups) == 0 {
 		return
 	}
-	if port := s.router.Port; port != 179 {
-		s.note("Machines connect to port %d: start bgpd with -p %d.", port, port)
+	if port := side.router.Port; port != 179 {
+		side.note("Machines connect to port %d: start bgpd with -p %d.", port, port)
 	}
-	p.line("router bgp %d", uint32(s.router.ASN))
-	if id := inventory.FirstOf(s.router.Addresses, true); o.Standalone && id.IsValid() {
-		p.line(" bgp router-id %s", id)
+	page.line("router bgp %d", uint32(side.router.ASN))
+	if id := inventory.FirstOf(side.router.Addresses, true); options.Standalone && id.IsValid() {
+		page.line(" bgp router-id %s", id)
 	}
-	if s.ebgp() {
-		p.line(" bgp bestpath as-path multipath-relax")
+	if side.ebgp() {
+		page.line(" bgp bestpath as-path multipath-relax")
 	}
-	if o.Dynamic {
-		p.line(" bgp listen limit %d", max(frrListen, 4*s.paths))
+	if options.Dynamic {
+		page.line(" bgp listen limit %d", max(frrListen, 4*side.paths))
 	}
-	for _, g := range s.groups {
-		frrGroup(p, g, o)
+	for _, g := range side.groups {
+		frrGroup(page, g, options)
 	}
-	frrFamily(p, s, true)
-	frrFamily(p, s, false)
-	p.line("exit")
+	frrFamily(page, side, true)
+	frrFamily(page, side, false)
+	page.line("exit")
 }
 
 // frrLists writes the prefix lists of a filter.
@@ -63,34 +63,34 @@ func frrLists(p *page, f *filter) {
 	}
 }
 
-func frrRouteMap(p *page, f *filter) {
+func frrRouteMap(page *page, filter *filter) {
 	seq := 10
-	for _, l := range f.lists() {
-		p.text(`
+	for _, l := range filter.lists() {
+		page.text(`
 route-map %s_IN permit %d
  match %s address prefix-list %s
 exit
-`, f.name, seq, ip(l.v4), l.name)
+`, filter.name, seq, ip(l.v4), l.name)
 		seq += 10
 	}
-	p.text(`
+	page.text(`
 route-map %s_IN deny 100
 exit
 !
-`, f.name)
+`, filter.name)
 }
 
 // frrOut writes what goes out to the machines: nothing, or default routes alone.
-func frrOut(p *page, s *side) {
-	if s.tellsNothing() {
-		p.text(`
+func frrOut(page *page, side *side) {
+	if side.tellsNothing() {
+		page.text(`
 route-map PLINTH_NONE deny 10
 exit
 !
 `)
 	}
-	if s.learns() {
-		p.text(`
+	if side.learns() {
+		page.text(`
 ip prefix-list PLINTH_DEFAULT4 seq 5 permit 0.0.0.0/0
 ipv6 prefix-list PLINTH_DEFAULT6 seq 5 permit ::/0
 route-map PLINTH_DEFAULT permit 10
@@ -106,21 +106,21 @@ exit
 	}
 }
 
-func frrBFD(p *page, profiles []inventory.BFDProfile) {
+func frrBFD(page *page, profiles []inventory.BFDProfile) {
 	if len(profiles) == 0 {
 		return
 	}
-	p.line("bfd")
-	for _, b := range profiles {
-		p.text(`
+	page.line("bfd")
+	for _, profile := range profiles {
+		page.text(`
  profile plinth-%[1]s
   detect-multiplier %[2]d
   receive-interval %[3]d
   transmit-interval %[3]d
  exit
-`, b.Name, b.Multiplier, b.Interval/time.Millisecond)
+`, profile.Name, profile.Multiplier, profile.Interval/time.Millisecond)
 	}
-	p.text(`
+	page.text(`
 exit
 !
 `)
@@ -128,79 +128,79 @@ exit
 
 // frrGroup writes a peer group and its members. The machines connect to the
 // router, never the other way round: nobody listens there.
-func frrGroup(p *page, g *group, o Options) {
-	n := " neighbor " + g.name
-	p.text(`
+func frrGroup(page *page, group *group, options Options) {
+	n := " neighbor " + group.name
+	page.text(`
 %[1]s peer-group
 %[1]s remote-as %[2]d
 %[1]s passive
-`, n, uint32(g.terms.LocalASN))
+`, n, uint32(group.terms.LocalASN))
 	switch {
-	case g.terms.TTLSecurity:
-		p.line("%s ttl-security hops 1", n)
-	case g.terms.Multihop > 0 && !g.terms.IBGP():
-		p.line("%s ebgp-multihop %d", n, g.terms.Multihop)
+	case group.terms.TTLSecurity:
+		page.line("%s ttl-security hops 1", n)
+	case group.terms.Multihop > 0 && !group.terms.IBGP():
+		page.line("%s ebgp-multihop %d", n, group.terms.Multihop)
 	}
-	if g.terms.Multihop > 0 {
-		p.line("%s update-source %s", n, g.terms.RouterAddr)
+	if group.terms.Multihop > 0 {
+		page.line("%s update-source %s", n, group.terms.RouterAddr)
 	}
-	p.password(g, o, n+" password %s", "!"+n+" password <%s>")
-	if b := g.terms.BFD.Name; b != "" {
+	page.password(group, options, n+" password %s", "!"+n+" password <%s>")
+	if b := group.terms.BFD.Name; b != "" {
 		// Both, as FRR prints it, or frr-reload takes it away again.
-		p.text(`
+		page.text(`
 %[1]s bfd
 %[1]s bfd profile plinth-%[2]s
 `, n, b)
 	}
-	if g.terms.RestartTime > 0 {
-		p.line("%s graceful-restart-helper", n)
+	if group.terms.RestartTime > 0 {
+		page.line("%s graceful-restart-helper", n)
 	}
-	if o.Dynamic {
-		for _, r := range g.subnets {
-			p.line(" bgp listen range %s peer-group %s", r, g.name)
+	if options.Dynamic {
+		for _, r := range group.subnets {
+			page.line(" bgp listen range %s peer-group %s", r, group.name)
 		}
 	}
-	for _, m := range g.members {
-		p.text(`
+	for _, m := range group.members {
+		page.text(`
  neighbor %[1]s peer-group %[2]s
  neighbor %[1]s description %[3]s
-`, m.addr, g.name, inventory.CutText(m.description(), 80))
+`, m.addr, group.name, inventory.CutText(m.description(), 80))
 	}
 }
 
 // frrFamily turns each group on or off in a family: FRR turns IPv4 on for every
 // neighbour unless it is told not to.
-func frrFamily(p *page, s *side, v4 bool) {
-	if !v4 && !s.carries(v4) {
+func frrFamily(page *page, side *side, v4 bool) {
+	if !v4 && !side.carries(v4) {
 		return
 	}
-	p.text(`
+	page.text(`
  !
  address-family %s unicast
 `, ipv(v4))
-	for _, g := range s.groups {
-		n := "neighbor " + g.name
-		if !g.carries(v4) {
+	for _, group := range side.groups {
+		n := "neighbor " + group.name
+		if !group.carries(v4) {
 			if v4 {
-				p.line("  no %s activate", n)
+				page.line("  no %s activate", n)
 			}
 			continue
 		}
-		p.text(`
+		page.text(`
   %[1]s activate
   %[1]s route-map %[2]s_IN in
   %[1]s route-map %[3]s out
   %[1]s maximum-prefix %[4]d restart 5
-`, n, g.filter.name, outMap(g), g.limit(v4))
+`, n, group.filter.name, outMap(group), group.limit(v4))
 	}
-	for _, a := range s.aggregatesOf(v4) {
-		p.line("  aggregate-address %s%s", a.block, only(a, " summary-only"))
+	for _, a := range side.aggregatesOf(v4) {
+		page.line("  aggregate-address %s%s", a.block, only(a, " summary-only"))
 	}
-	if s.carries(v4) && s.ebgp() {
-		p.line("  maximum-paths %d", min(s.paths, frrPaths))
+	if side.carries(v4) && side.ebgp() {
+		page.line("  maximum-paths %d", min(side.paths, frrPaths))
 	}
-	if s.carries(v4) && s.ibgp() {
-		p.line("  maximum-paths ibgp %d", min(s.paths, frrPaths))
+	if side.carries(v4) && side.ibgp() {
+		page.line("  maximum-paths ibgp %d", min(side.paths, frrPaths))
 	}
-	p.line(" exit-address-family")
+	page.line(" exit-address-family")
 }

@@ -65,7 +65,7 @@ func Languages() []string {
 // Render writes the router's side of every session that machines of the
 // inventory have with it. An empty language means the router's own, from the
 // inventory. The same inventory gives the same bytes.
-func Render(inv *inventory.Inventory, router, language string, o Options) ([]byte, error) {
+func Render(inv *inventory.Inventory, router, language string, options Options) ([]byte, error) {
 	r, ok := inv.Router(router)
 	if !ok {
 		return nil, fmt.Errorf("%w: %q; the inventory has %s", ErrNoRouter, router, list(routerNames(inv)))
@@ -73,7 +73,7 @@ func Render(inv *inventory.Inventory, router, language string, o Options) ([]byt
 	if language == "" {
 		language = r.OS
 	}
-	d, ok := dialects[language]
+	dialect, ok := dialects[language]
 	if !ok {
 		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
 	}
@@ -83,33 +83,33 @@ func Render(inv *inventory.Inventory, router, language string, o Options) ([]byt
 				ErrCannot, r.Name, a)
 		}
 	}
-	s := newSide(inv, r)
-	if o.Dynamic {
-		if err := s.dynamic(d); err != nil {
+	side := newSide(inv, r)
+	if options.Dynamic {
+		if err := side.dynamic(dialect); err != nil {
 			return nil, err
 		}
 	}
-	if d.untried {
-		s.note("Not tried on a device: read it before you load it, and tell us how it went.")
+	if dialect.untried {
+		side.note("Not tried on a device: read it before you load it, and tell us how it went.")
 	}
-	for _, g := range s.groups {
+	for _, group := range side.groups {
 		// What only one end knows would keep the session down without a word why.
-		if what := inventory.Lacks(language, g.terms); what != "" {
-			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, d.name, what, r.Name)
+		if what := inventory.Lacks(language, group.terms); what != "" {
+			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, dialect.name, what, r.Name)
 		}
-		if word, ok := o.password(g); ok {
+		if word, ok := options.password(group); ok {
 			if err := checkPassword(word); err != nil {
-				return nil, fmt.Errorf("password %s of Secret %s: %w", g.terms.Password.Key, g.terms.Password.Secret, err)
+				return nil, fmt.Errorf("password %s of Secret %s: %w", group.terms.Password.Key, group.terms.Password.Secret, err)
 			}
 		}
-		if g.needsPassword(o) {
-			s.note("The key %s of the Secret %s holds a password: put it in where this text says so, or the sessions stay down.",
-				g.terms.Password.Key, g.terms.Password.Secret)
+		if group.needsPassword(options) {
+			side.note("The key %s of the Secret %s holds a password: put it in where this text says so, or the sessions stay down.",
+				group.terms.Password.Key, group.terms.Password.Secret)
 		}
 	}
-	body := &page{comment: d.comment}
-	d.write(body, s, o)
-	return append(header(d, s, body.Bytes()), body.Bytes()...), nil
+	body := &page{comment: dialect.comment}
+	dialect.write(body, side, options)
+	return append(header(dialect, side, body.Bytes()), body.Bytes()...), nil
 }
 
 // header says where the text comes from. Its sum changes when, and only when,

@@ -23,83 +23,83 @@ const routerosMarks = `
 // writeRouterOS writes commands for RouterOS 7.20 and later. They take away what an
 // earlier text made and add everything anew: adding alone stops at the first name that is
 // there already, and a rule that is added later would stand behind the one that rejects.
-func writeRouterOS(p *page, s *side, o Options) {
-	p.text(routerosMarks)
-	if len(s.groups) == 0 {
+func writeRouterOS(page *page, side *side, options Options) {
+	page.text(routerosMarks)
+	if len(side.groups) == 0 {
 		return
 	}
-	s.note("Loading it again is safe: it first removes what bears its names (plinth, plinth-...), so its sessions go down and come back within seconds.")
-	s.note("Before RouterOS 7.20 there is no instance: put as and router-id on a template.")
-	s.note("Whether several equal paths are used depends on the version of RouterOS: try it.")
-	routerosInstance(p, s)
-	for _, f := range s.filters {
-		routerosFilter(p, f)
+	side.note("Loading it again is safe: it first removes what bears its names (plinth, plinth-...), so its sessions go down and come back within seconds.")
+	side.note("Before RouterOS 7.20 there is no instance: put as and router-id on a template.")
+	side.note("Whether several equal paths are used depends on the version of RouterOS: try it.")
+	routerosInstance(page, side)
+	for _, f := range side.filters {
+		routerosFilter(page, f)
 	}
-	routerosOut(p, s)
-	for _, b := range s.profiles() {
+	routerosOut(page, side)
+	for _, profile := range side.profiles() {
 		var addrs []string
-		for _, g := range s.groups {
+		for _, g := range side.groups {
 			for _, m := range g.members {
-				if g.terms.BFD == b {
+				if g.terms.BFD == profile {
 					addrs = append(addrs, m.addr.String())
 				}
 			}
 		}
-		p.line("/routing/bfd/configuration add addresses=%s min-rx=%s min-tx=%s multiplier=%d comment=\"plinth %s\"",
-			strings.Join(addrs, ","), b.Interval, b.Interval, b.Multiplier, b.Name)
+		page.line("/routing/bfd/configuration add addresses=%s min-rx=%s min-tx=%s multiplier=%d comment=\"plinth %s\"",
+			strings.Join(addrs, ","), profile.Interval, profile.Interval, profile.Multiplier, profile.Name)
 	}
-	routerosRacks(p, s)
+	routerosRacks(page, side)
 	taken := map[string]bool{}
-	for _, g := range s.groups {
+	for _, g := range side.groups {
 		for _, m := range g.members {
-			routerosConnection(p, g, m, o, free("plinth-"+m.machine, taken))
+			routerosConnection(page, g, m, options, free("plinth-"+m.machine, taken))
 		}
 	}
 }
 
 // routerosInstance leaves the router ID to the router where the inventory has no IPv4
 // address for it: an invented one would take the place of its own.
-func routerosInstance(p *page, s *side) {
-	id := inventory.FirstOf(s.router.Addresses, true)
+func routerosInstance(page *page, side *side) {
+	id := inventory.FirstOf(side.router.Addresses, true)
 	if !id.IsValid() {
-		s.note("The inventory has no IPv4 address of the router, so RouterOS takes its router ID from its own addresses. If it has no IPv4 address at all, add router-id to the instance.")
-		p.line("/routing/bgp/instance add name=plinth as=%d", uint32(s.router.ASN))
+		side.note("The inventory has no IPv4 address of the router, so RouterOS takes its router ID from its own addresses. If it has no IPv4 address at all, add router-id to the instance.")
+		page.line("/routing/bgp/instance add name=plinth as=%d", uint32(side.router.ASN))
 		return
 	}
-	p.line("/routing/bgp/instance add name=plinth as=%d router-id=%s", uint32(s.router.ASN), id)
+	page.line("/routing/bgp/instance add name=plinth as=%d router-id=%s", uint32(side.router.ASN), id)
 }
 
 // routerosFilter writes a chain. A rule says nothing by itself about what does
 // not match it, so the last one rejects.
-func routerosFilter(p *page, f *filter) {
+func routerosFilter(page *page, f *filter) {
 	add := "/routing/filter/rule add chain=" + routerosChain(f)
-	p.line(`%s rule="if (bgp-communities includes graceful-shutdown) { set bgp-local-pref 0 }"`, add)
+	page.line(`%s rule="if (bgp-communities includes graceful-shutdown) { set bgp-local-pref 0 }"`, add)
 	for _, l := range f.lists() {
 		for _, r := range l.rules {
-			p.line(`%s rule="if (dst in %s && dst-len == %d) { accept }"`, add, r.block, r.length)
+			page.line(`%s rule="if (dst in %s && dst-len == %d) { accept }"`, add, r.block, r.length)
 		}
 	}
-	p.line(`%s rule="reject"`, add)
+	page.line(`%s rule="reject"`, add)
 }
 
 // routerosRacks writes a route for each aggregate, a list to tell others from, and a
 // chain that keeps back what lies in them: RouterOS has no aggregates of its own.
-func routerosRacks(p *page, s *side) {
-	if len(s.aggregates) == 0 {
+func routerosRacks(page *page, side *side) {
+	if len(side.aggregates) == 0 {
 		return
 	}
-	s.note("Racks' blocks go out where your own connections have output.network=plinth-racks; a jump to plinth-parts, first in their output chain, keeps back what lies in them.")
-	s.withoutMachines()
-	for _, a := range s.aggregates {
-		p.text(`
+	side.note("Racks' blocks go out where your own connections have output.network=plinth-racks; a jump to plinth-parts, first in their output chain, keeps back what lies in them.")
+	side.withoutMachines()
+	for _, aggregate := range side.aggregates {
+		page.text(`
 /%[1]s/route add dst-address=%[2]s blackhole comment="plinth %[3]s"
 /%[1]s/firewall/address-list add list=plinth-racks address=%[2]s comment="plinth %[3]s"
-`, ip(a.block.Addr().Is4()), a.block, a.rack)
-		if a.alone {
-			p.line(`/routing/filter/rule add chain=plinth-parts rule="if (dst in %s && dst-len > %d) { reject }"`, a.block, a.block.Bits())
+`, ip(aggregate.block.Addr().Is4()), aggregate.block, aggregate.rack)
+		if aggregate.alone {
+			page.line(`/routing/filter/rule add chain=plinth-parts rule="if (dst in %s && dst-len > %d) { reject }"`, aggregate.block, aggregate.block.Bits())
 		}
 	}
-	p.line(`/routing/filter/rule add chain=plinth-parts rule="return"`)
+	page.line(`/routing/filter/rule add chain=plinth-parts rule="return"`)
 }
 
 func routerosChain(f *filter) string {
@@ -118,43 +118,43 @@ func routerosOut(p *page, s *side) {
 	}
 }
 
-func routerosConnection(p *page, g *group, m member, o Options, name string) {
+func routerosConnection(page *page, group *group, member member, options Options, name string) {
 	role := "ebgp"
-	if g.terms.IBGP() {
+	if group.terms.IBGP() {
 		role = "ibgp"
 	}
 	words := []string{
 		"name=" + name, "instance=plinth", "listen=yes", "connect=no",
-		fmt.Sprintf("remote.address=%s remote.as=%d", m.addr, uint32(g.terms.LocalASN)),
-		fmt.Sprintf("local.address=%s local.role=%s", g.terms.RouterAddr, role),
+		fmt.Sprintf("remote.address=%s remote.as=%d", member.addr, uint32(group.terms.LocalASN)),
+		fmt.Sprintf("local.address=%s local.role=%s", group.terms.RouterAddr, role),
 	}
-	if g.terms.Port != 179 {
-		words = append(words, fmt.Sprintf("local.port=%d", g.terms.Port))
+	if group.terms.Port != 179 {
+		words = append(words, fmt.Sprintf("local.port=%d", group.terms.Port))
 	}
 	switch {
-	case g.terms.TTLSecurity:
+	case group.terms.TTLSecurity:
 		words = append(words, "local.ttl=255", "remote.ttl=255")
-	case g.terms.Multihop > 0:
-		words = append(words, "multihop=yes", fmt.Sprintf("local.ttl=%d", g.terms.Multihop))
+	case group.terms.Multihop > 0:
+		words = append(words, "multihop=yes", fmt.Sprintf("local.ttl=%d", group.terms.Multihop))
 	}
 	var families []string
 	for _, v4 := range []bool{true, false} {
-		if g.carries(v4) {
+		if group.carries(v4) {
 			families = append(families, ip(v4))
-			words = append(words, fmt.Sprintf("input.limit-process-routes-ipv%s=%d", digit(v4), powerOfTen(g.limit(v4))))
+			words = append(words, fmt.Sprintf("input.limit-process-routes-ipv%s=%d", digit(v4), powerOfTen(group.limit(v4))))
 		}
 	}
-	words = append(words, "afi="+strings.Join(families, ","), "input.filter="+routerosChain(g.filter),
-		"output.filter-chain="+strings.ToLower(strings.ReplaceAll(outMap(g), "_", "-")))
-	if g.terms.BFD.Name != "" {
+	words = append(words, "afi="+strings.Join(families, ","), "input.filter="+routerosChain(group.filter),
+		"output.filter-chain="+strings.ToLower(strings.ReplaceAll(outMap(group), "_", "-")))
+	if group.terms.BFD.Name != "" {
 		words = append(words, "use-bfd=yes")
 	}
-	if word, ok := o.password(g); ok {
+	if word, ok := options.password(group); ok {
 		words = append(words, fmt.Sprintf("tcp-md5-key=%q", word))
-	} else if g.needsPassword(o) {
-		p.remark("tcp-md5-key=\"<key %s of Secret %s>\" belongs to the next line", g.terms.Password.Key, g.terms.Password.Secret)
+	} else if group.needsPassword(options) {
+		page.remark("tcp-md5-key=\"<key %s of Secret %s>\" belongs to the next line", group.terms.Password.Key, group.terms.Password.Secret)
 	}
-	p.line("/routing/bgp/connection add %s comment=%q", strings.Join(words, " "), m.description())
+	page.line("/routing/bgp/connection add %s comment=%q", strings.Join(words, " "), member.description())
 }
 
 // powerOfTen rounds up to what RouterOS takes as a limit.

@@ -84,9 +84,9 @@ func newSide(inv *inventory.Inventory, router inventory.Router) *side {
 // addRack adds a group for each kind of session that machines of the rack have.
 func (s *side) addRack(inv *inventory.Inventory, rack inventory.Rack) {
 	var groups []*group
-	for _, m := range rack.Machines {
-		for _, session := range inv.Sessions(m) {
-			if session.Router != s.router.Name || m.State == inventory.StateRetired {
+	for _, machine := range rack.Machines {
+		for _, session := range inv.Sessions(machine) {
+			if session.Router != s.router.Name || machine.State == inventory.StateRetired {
 				continue
 			}
 			terms := termsOf(session)
@@ -95,7 +95,7 @@ func (s *side) addRack(inv *inventory.Inventory, rack inventory.Rack) {
 				i = len(groups)
 				groups = append(groups, &group{rack: rack.Name, terms: terms, filter: s.filterFor(inv, rack, terms), subnets: subnetsOf(rack, terms)})
 			}
-			groups[i].add(m, session)
+			groups[i].add(machine, session)
 		}
 	}
 	s.groups = append(s.groups, groups...)
@@ -113,21 +113,21 @@ func (s *side) dynamic(d dialect) error {
 	if !d.ranges {
 		return fmt.Errorf("%w: %s has no word for neighbours of a range that was tried; leave --dynamic out", ErrCannot, d.name)
 	}
-	for i, g := range s.groups {
-		if len(g.subnets) == 0 {
-			return fmt.Errorf("%w: rack %s has no subnets of the family of %v to take neighbours from; leave --dynamic out", ErrCannot, g.rack, g.terms.RouterAddr)
+	for i, group := range s.groups {
+		if len(group.subnets) == 0 {
+			return fmt.Errorf("%w: rack %s has no subnets of the family of %v to take neighbours from; leave --dynamic out", ErrCannot, group.rack, group.terms.RouterAddr)
 		}
 		for _, other := range s.groups[:i] {
-			if overlap(g.subnets, other.subnets) {
-				return fmt.Errorf("%w: the sessions of racks %s and %s differ, and come from the same subnet; leave --dynamic out", ErrCannot, other.rack, g.rack)
+			if overlap(group.subnets, other.subnets) {
+				return fmt.Errorf("%w: the sessions of racks %s and %s differ, and come from the same subnet; leave --dynamic out", ErrCannot, other.rack, group.rack)
 			}
 		}
-		for _, m := range g.members {
-			if !slices.ContainsFunc(g.subnets, func(p netip.Prefix) bool { return p.Contains(m.addr) }) {
-				return fmt.Errorf("%w: machine %s has the address %v, which is in none of rack %s's subnets; leave --dynamic out", ErrCannot, m.machine, m.addr, g.rack)
+		for _, m := range group.members {
+			if !slices.ContainsFunc(group.subnets, func(p netip.Prefix) bool { return p.Contains(m.addr) }) {
+				return fmt.Errorf("%w: machine %s has the address %v, which is in none of rack %s's subnets; leave --dynamic out", ErrCannot, m.machine, m.addr, group.rack)
 			}
 		}
-		g.members = nil
+		group.members = nil
 	}
 	s.note("Any address of the racks' subnets may become a neighbour. What it may announce is the same.")
 	return nil
@@ -153,14 +153,14 @@ func (g *group) add(m inventory.Machine, s inventory.Session) {
 
 // filterFor returns the filter of a rack's machines; racks with the same share one.
 func (s *side) filterFor(inv *inventory.Inventory, rack inventory.Rack, terms inventory.Session) *filter {
-	f := newFilter(inv, rack, terms)
+	filter := newFilter(inv, rack, terms)
 	for _, known := range s.filters {
-		if known.equal(f) {
+		if known.equal(filter) {
 			return known
 		}
 	}
-	s.filters = append(s.filters, f)
-	return f
+	s.filters = append(s.filters, filter)
+	return filter
 }
 
 // nameFilters calls the only filter PLINTH, and several by the first rack of each.

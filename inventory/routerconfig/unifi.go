@@ -2,11 +2,11 @@ package routerconfig
 
 // writeUniFi writes a file to be uploaded under Settings, Routing, BGP: UniFi
 // gateways run FRR and take its language, in one file that is loaded whole.
-func writeUniFi(p *page, s *side, o Options) {
-	s.note("Upload it under Settings, Routing, BGP. A file takes the place of the one before, so add what else the gateway is to know of BGP.")
-	if len(s.profiles()) > 0 {
-		s.note("The machines use BFD: see that the gateway runs bfdd, or set bfd: off for this router in the inventory.")
+func writeUniFi(page *page, side *side, options Options) {
+	side.note("Upload it under Settings, Routing, BGP. A file takes the place of the one before, so add what else the gateway is to know of BGP.")
+	if len(side.profiles()) > 0 {
+		side.note("The machines use BFD: see that the gateway runs bfdd, or set bfd: off for this router in the inventory.")
 	}
-	o.Standalone = false // the gateway writes the rest itself
-	writeFRR(p, s, o)
+	options.Standalone = false // the gateway writes the rest itself
+	writeFRR(page, side, options)
 }

@@ -9,70 +9,70 @@ import (
 const vyosPaths = 256
 
 // writeVyOS writes commands for VyOS 1.4's configuration mode.
-func writeVyOS(p *page, s *side, o Options) {
-	if len(s.groups) == 0 {
+func writeVyOS(page *page, side *side, options Options) {
+	if len(side.groups) == 0 {
 		return
 	}
 	// VyOS 1.4 and 1.5 write FRR's maximum-prefix without its restart.
-	s.note("VyOS has no timer beside a limit on prefixes: a session that was closed by its limit stays down until reset bgp with the machine's address.")
-	for _, f := range s.filters {
-		vyosFilter(p, f)
+	side.note("VyOS has no timer beside a limit on prefixes: a session that was closed by its limit stays down until reset bgp with the machine's address.")
+	for _, f := range side.filters {
+		vyosFilter(page, f)
 	}
-	vyosOut(p, s)
-	for _, b := range s.profiles() {
-		set := "set protocols bfd profile plinth-" + b.Name
-		p.text(`
+	vyosOut(page, side)
+	for _, profile := range side.profiles() {
+		set := "set protocols bfd profile plinth-" + profile.Name
+		page.text(`
 %[1]s interval multiplier %[2]d
 %[1]s interval receive %[3]d
 %[1]s interval transmit %[3]d
-`, set, b.Multiplier, b.Interval/time.Millisecond)
+`, set, profile.Multiplier, profile.Interval/time.Millisecond)
 	}
-	p.line("set protocols bgp system-as %d", uint32(s.router.ASN))
-	if s.ebgp() {
-		p.line("set protocols bgp parameters bestpath as-path multipath-relax")
+	page.line("set protocols bgp system-as %d", uint32(side.router.ASN))
+	if side.ebgp() {
+		page.line("set protocols bgp parameters bestpath as-path multipath-relax")
 	}
 	for _, v4 := range []bool{true, false} {
 		paths := "set protocols bgp address-family ipv" + digit(v4) + "-unicast maximum-paths"
-		if s.carries(v4) && s.ebgp() {
-			p.line("%s ebgp %d", paths, min(s.paths, vyosPaths))
+		if side.carries(v4) && side.ebgp() {
+			page.line("%s ebgp %d", paths, min(side.paths, vyosPaths))
 		}
-		if s.carries(v4) && s.ibgp() {
-			p.line("%s ibgp %d", paths, min(s.paths, vyosPaths))
+		if side.carries(v4) && side.ibgp() {
+			page.line("%s ibgp %d", paths, min(side.paths, vyosPaths))
 		}
-		for _, a := range s.aggregatesOf(v4) {
-			p.line("set protocols bgp address-family ipv%s-unicast aggregate-address %s%s", digit(v4), a.block, only(a, " summary-only"))
+		for _, a := range side.aggregatesOf(v4) {
+			page.line("set protocols bgp address-family ipv%s-unicast aggregate-address %s%s", digit(v4), a.block, only(a, " summary-only"))
 		}
 	}
-	for _, g := range s.groups {
-		vyosGroup(p, g, o)
+	for _, g := range side.groups {
+		vyosGroup(page, g, options)
 	}
 }
 
-func vyosFilter(p *page, f *filter) {
-	for i, l := range f.lists() {
+func vyosFilter(page *page, filter *filter) {
+	for i, prefixList := range filter.lists() {
 		list := "prefix-list"
-		if !l.v4 {
+		if !prefixList.v4 {
 			list = "prefix-list6"
 		}
-		for j, r := range l.rules {
-			set := fmt.Sprintf("set policy %s %s rule %d", list, l.name, 10*(j+1))
-			p.text(`
+		for j, rule := range prefixList.rules {
+			set := fmt.Sprintf("set policy %s %s rule %d", list, prefixList.name, 10*(j+1))
+			page.text(`
 %[1]s action permit
 %[1]s prefix %[2]s
-`, set, r.block)
-			if !r.exact() {
-				p.text(`
+`, set, rule.block)
+			if !rule.exact() {
+				page.text(`
 %[1]s ge %[2]d
 %[1]s le %[2]d
-`, set, r.length)
+`, set, rule.length)
 			}
 		}
-		p.text(`
+		page.text(`
 set policy route-map %[1]s_IN rule %[2]d action permit
 set policy route-map %[1]s_IN rule %[2]d match %[3]s address prefix-list %[4]s
-`, f.name, 10*(i+1), ip(l.v4), l.name)
+`, filter.name, 10*(i+1), ip(prefixList.v4), prefixList.name)
 	}
-	p.line("set policy route-map %s_IN rule 100 action deny", f.name)
+	page.line("set policy route-map %s_IN rule 100 action deny", filter.name)
 }
 
 func vyosOut(p *page, s *side) {
@@ -94,40 +94,40 @@ set policy route-map PLINTH_DEFAULT rule 100 action deny
 	}
 }
 
-func vyosGroup(p *page, g *group, o Options) {
-	set := "set protocols bgp peer-group " + g.name
-	p.text(`
+func vyosGroup(page *page, group *group, options Options) {
+	set := "set protocols bgp peer-group " + group.name
+	page.text(`
 %[1]s remote-as %[2]d
 %[1]s passive
-`, set, uint32(g.terms.LocalASN))
+`, set, uint32(group.terms.LocalASN))
 	switch {
-	case g.terms.TTLSecurity:
-		p.line("%s ttl-security hops 1", set)
-	case g.terms.Multihop > 0 && !g.terms.IBGP():
-		p.line("%s ebgp-multihop %d", set, g.terms.Multihop)
+	case group.terms.TTLSecurity:
+		page.line("%s ttl-security hops 1", set)
+	case group.terms.Multihop > 0 && !group.terms.IBGP():
+		page.line("%s ebgp-multihop %d", set, group.terms.Multihop)
 	}
-	if g.terms.Multihop > 0 {
-		p.line("%s update-source %s", set, g.terms.RouterAddr)
+	if group.terms.Multihop > 0 {
+		page.line("%s update-source %s", set, group.terms.RouterAddr)
 	}
-	p.password(g, o, set+" password '%s'", "# "+set+" password '<%s>'")
-	if b := g.terms.BFD.Name; b != "" {
-		p.line("%s bfd profile plinth-%s", set, b)
+	page.password(group, options, set+" password '%s'", "# "+set+" password '<%s>'")
+	if b := group.terms.BFD.Name; b != "" {
+		page.line("%s bfd profile plinth-%s", set, b)
 	}
 	for _, v4 := range []bool{true, false} {
-		if !g.carries(v4) {
+		if !group.carries(v4) {
 			continue
 		}
 		af := set + " address-family ipv" + digit(v4) + "-unicast"
-		p.text(`
+		page.text(`
 %[1]s route-map import %[2]s_IN
 %[1]s route-map export %[3]s
 %[1]s maximum-prefix %[4]d
-`, af, g.filter.name, outMap(g), g.limit(v4))
+`, af, group.filter.name, outMap(group), group.limit(v4))
 	}
-	for _, m := range g.members {
-		p.text(`
+	for _, m := range group.members {
+		page.text(`
 set protocols bgp neighbor %[1]s peer-group %[2]s
 set protocols bgp neighbor %[1]s description '%[3]s'
-`, m.addr, g.name, m.description())
+`, m.addr, group.name, m.description())
 	}
 }

@@ -139,23 +139,23 @@ func (c *cachedStore) trialOf(next *inventory.Inventory) (t edit.Trial, found bo
 }
 
 // beginTrial stores what is to be tried and by which Nodes, and returns the trial with its ID.
-func (c *cachedStore) beginTrial(ctx context.Context, next *inventory.Inventory, t edit.Trial) (edit.Trial, error) {
+func (c *cachedStore) beginTrial(ctx context.Context, next *inventory.Inventory, trial edit.Trial) (edit.Trial, error) {
 	parts := render(next, c.have)
 	common := parts[len(parts)-1]
 	for _, slice := range parts[:len(parts)-1] {
 		written, err := c.config.store().write(ctx, slice, c.have)
 		if err != nil {
-			return t, fmt.Errorf("storing the inventory that is to be tried: configmap %s: %w", slice.Name, err)
+			return trial, fmt.Errorf("storing the inventory that is to be tried: configmap %s: %w", slice.Name, err)
 		}
 		c.have.parts[slice.Name] = written
 	}
-	t.ID = trialID(common, t)
-	written, err := c.config.store().put(ctx, trialPart(common, t), c.have.parts[TrialName])
+	trial.ID = trialID(common, trial)
+	written, err := c.config.store().put(ctx, trialPart(common, trial), c.have.parts[TrialName])
 	if err != nil {
-		return t, fmt.Errorf("storing the inventory that is to be tried: %w", err)
+		return trial, fmt.Errorf("storing the inventory that is to be tried: %w", err)
 	}
 	c.have.parts[TrialName] = written
-	return t, nil
+	return trial, nil
 }
 
 // endTrial deletes the trial that is stored.

@@ -95,8 +95,8 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 	if tried == nil || generationOf(tried) <= generationOf(common) {
 		return nil, nil // it was taken up, or is of an edit that another one has overtaken
 	}
-	t := trialIn(tried)
-	routers := t.Routers[f.node]
+	trial := trialIn(tried)
+	routers := trial.Routers[f.node]
 	if len(routers) == 0 {
 		return nil, nil
 	}
@@ -111,5 +111,5 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 	if problems.Err() != nil {
 		return nil, nil
 	}
-	return &Trial{inv, t.ID, routers, t.Until}, nil
+	return &Trial{inv, trial.ID, routers, trial.Until}, nil
 }

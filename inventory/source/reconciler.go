@@ -265,7 +265,7 @@ func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, 
 
 // evidence is what an edit is decided by besides the inventory in force.
 func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) edit.Evidence {
-	e := edit.Evidence{
+	evidence := edit.Evidence{
 		Known: known, Whole: r.stored.spoilt == nil, Silent: r.life.Verdict.Silent, Now: r.now(),
 		Storable: func(next *inventory.Inventory) inventory.Problems { return notStorable(next, r.stored.have) },
 		Refusal:  func() (edit.Refusal, error) { return r.reporter.lastRefusal(ctx) },
@@ -275,14 +275,14 @@ func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) e
 		},
 	}
 	if r.ClusterLosses != nil {
-		e.Losses = func(next *inventory.Inventory) (edit.Losses, error) {
+		evidence.Losses = func(next *inventory.Inventory) (edit.Losses, error) {
 			return r.ClusterLosses(ctx, r.stored.have.inventory, next)
 		}
 	}
 	if r.Agents != nil {
-		e.Agents = func() (map[string]edit.Agent, error) { return r.Agents(ctx) }
+		evidence.Agents = func() (map[string]edit.Agent, error) { return r.Agents(ctx) }
 	}
-	return e
+	return evidence
 }
 
 // waitForMend reports that what is stored cannot be read, and what became of the edit that might have mended it. Until

@@ -78,29 +78,29 @@ func (a accepted) restWith(nodes []v1.Node) *inventory.Inventory {
 }
 
 // ofNode is the machine that a Node shows, in its rack; nil where it does not bear Plinth's labels.
-func ofNode(n *v1.Node) *inventory.Inventory {
-	rack := n.Labels[inventory.LabelRack]
+func ofNode(node *v1.Node) *inventory.Inventory {
+	rack := node.Labels[inventory.LabelRack]
 	if rack == "" {
 		return nil
 	}
-	m := inventory.Machine{
-		Name: n.Name, ID: n.Name, Rack: rack, Type: n.Labels[v1.LabelInstanceTypeStable], Carved: true,
+	machine := inventory.Machine{
+		Name: node.Name, ID: node.Name, Rack: rack, Type: node.Labels[v1.LabelInstanceTypeStable], Carved: true,
 		OwnState: inventory.StateActive, State: inventory.StateActive,
 	}
-	if id, ours := strings.CutPrefix(n.Spec.ProviderID, inventory.ProviderScheme+"://"); ours {
-		m.ID = id
+	if id, ours := strings.CutPrefix(node.Spec.ProviderID, inventory.ProviderScheme+"://"); ours {
+		machine.ID = id
 	}
-	for _, text := range n.Spec.PodCIDRs {
+	for _, text := range node.Spec.PodCIDRs {
 		if p, err := netip.ParsePrefix(text); err == nil {
-			m.PodCIDRs = append(m.PodCIDRs, p)
+			machine.PodCIDRs = append(machine.PodCIDRs, p)
 		}
 	}
-	for _, a := range n.Status.Addresses {
+	for _, a := range node.Status.Addresses {
 		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == v1.NodeInternalIP {
-			m.Addresses = append(m.Addresses, addr)
+			machine.Addresses = append(machine.Addresses, addr)
 		}
 	}
 	return &inventory.Inventory{Racks: []inventory.Rack{{
-		Name: rack, Zone: cmp.Or(n.Labels[v1.LabelTopologyZone], rack), State: inventory.StateActive, Peers: []string{}, Machines: []inventory.Machine{m},
+		Name: rack, Zone: cmp.Or(node.Labels[v1.LabelTopologyZone], rack), State: inventory.StateActive, Peers: []string{}, Machines: []inventory.Machine{machine},
 	}}}
 }

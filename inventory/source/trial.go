@@ -48,12 +48,12 @@ func untilText(t edit.Trial) string { return t.Until.UTC().Format(time.RFC3339Na
 
 // trialIn reads a trial.
 func trialIn(cm *v1.ConfigMap) edit.Trial {
-	t := edit.Trial{ID: cm.Annotations[AnnotationTrial], Routers: map[string][]string{}}
-	t.Until, _ = time.Parse(time.RFC3339Nano, cm.Annotations[AnnotationUntil]) // zero: it is over
+	trial := edit.Trial{ID: cm.Annotations[AnnotationTrial], Routers: map[string][]string{}}
+	trial.Until, _ = time.Parse(time.RFC3339Nano, cm.Annotations[AnnotationUntil]) // zero: it is over
 	for line := range strings.Lines(cm.Data[keyNodes]) {
 		if words := strings.Fields(line); len(words) > 1 {
-			t.Routers[words[0]] = words[1:]
+			trial.Routers[words[0]] = words[1:]
 		}
 	}
-	return t
+	return trial
 }

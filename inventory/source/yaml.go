@@ -7,13 +7,13 @@ import (
 )
 
 // pairsOf are the keys and values of a mapping; none of anything else.
-func pairsOf(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+func pairsOf(node *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, value *yaml.Node) bool) {
-		if n == nil || n.Kind != yaml.MappingNode {
+		if node == nil || node.Kind != yaml.MappingNode {
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if !yield(n.Content[i], n.Content[i+1]) {
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if !yield(node.Content[i], node.Content[i+1]) {
 				return
 			}
 		}

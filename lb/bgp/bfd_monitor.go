@@ -38,17 +38,17 @@ type bfdMonitor struct {
 
 // bfdOf returns the terms of a session's BFD.
 func bfdOf(session inventory.Session) bfd.Terms {
-	t := bfd.Terms{
+	terms := bfd.Terms{
 		Local: session.Local, Remote: session.RouterAddr, Multihop: session.Multihop > 1,
 		Timers: bfd.Timers{Interval: session.BFD.Interval, Multiplier: session.BFD.Multiplier},
 	}
-	if t.Multihop {
-		t.MinTTL = uint8(minTTL(session)) // BIRD's packets start with 64
+	if terms.Multihop {
+		terms.MinTTL = uint8(minTTL(session)) // BIRD's packets start with 64
 	}
-	if !t.Local.IsValid() {
-		t.Local = linkLocal(session.RouterAddr.Zone())
+	if !terms.Local.IsValid() {
+		terms.Local = linkLocal(session.RouterAddr.Zone())
 	}
-	return t
+	return terms
 }
 
 // linkLocal returns this machine's link-local address on an interface; invalid: it has none.

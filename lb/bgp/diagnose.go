@@ -35,60 +35,60 @@ type symptoms struct {
 //
 // The attempt before counts too: a router that did not receive the end of it may refuse
 // every probe because of it.
-func diagnose(ctx context.Context, t terms, before symptoms) diagnosis {
-	own := socketOf(t)
-	first := probeTwice(ctx, t, own, firstProbe)
+func diagnose(ctx context.Context, terms terms, before symptoms) diagnosis {
+	own := socketOf(terms)
+	first := probeTwice(ctx, terms, own, firstProbe)
 	switch {
 	case ctx.Err() != nil:
 		return diagnosis{}
-	case first.refused != "" && first.isOf(t.Session.RouterASN):
+	case first.refused != "" && first.isOf(terms.Session.RouterASN):
 		return diagnosis{OpenRefused, first.refused}
 	case first.reached == answered:
 		return diagnosis{}
 	}
-	found := explain(t, first)
+	found := explain(terms, first)
 	if found.cause != NoAnswer && found.cause != ClosedByRouter {
 		return found
 	}
-	for _, v := range variants(t, own) {
-		if got := probeTwice(ctx, t, v.socket, nextProbe); got.reached > first.reached || got.notification != nil {
+	for _, v := range variants(terms, own) {
+		if got := probeTwice(ctx, terms, v.socket, nextProbe); got.reached > first.reached || got.notification != nil {
 			return v.diagnosis
 		}
 	}
-	if byAttempt := explainAttempt(t, before); byAttempt.cause != CauseNone {
+	if byAttempt := explainAttempt(terms, before); byAttempt.cause != CauseNone {
 		return byAttempt
 	}
 	if found.cause == ClosedByRouter {
 		return found
 	}
-	return diagnoseSilence(ctx, t, first)
+	return diagnoseSilence(ctx, terms, first)
 }
 
 // probeTwice probes, and after a pause once more, in the time that is left, if the router
 // closed the connection without a NOTIFICATION.
-func probeTwice(ctx context.Context, t terms, with socket, within time.Duration) outcome {
+func probeTwice(ctx context.Context, terms terms, with socket, within time.Duration) outcome {
 	ctx, cancel := context.WithTimeout(ctx, within+probePause)
 	defer cancel()
-	first := probe(ctx, t, with, within)
+	first := probe(ctx, terms, with, within)
 	if first.notification != nil || first.reached < connected || !closed(first.err) {
 		return first
 	}
 	select {
 	case <-time.After(probePause):
-		return probe(ctx, t, with, within)
+		return probe(ctx, terms, with, within)
 	case <-ctx.Done():
 		return first
 	}
 }
 
 // explain reads the outcome of a probe that has a cause by itself.
-func explain(t terms, got outcome) diagnosis {
-	session := t.Session
+func explain(terms terms, got outcome) diagnosis {
+	session := terms.Session
 	switch {
 	case !got.isOf(session.RouterASN):
 		return diagnosis{ASNMismatch, fmt.Sprintf("the router is in AS %d, the inventory says %v", got.asn, session.RouterASN)}
 	case got.notification != nil:
-		return causeOfReceived(*got.notification, t)
+		return causeOfReceived(*got.notification, terms)
 	case got.err == nil, timeout(got.err):
 		return diagnosis{cause: NoAnswer}
 	}
@@ -147,15 +147,15 @@ func variants(t terms, own socket) (all []variant) {
 }
 
 // diagnoseSilence explains a silence that no variant ended.
-func diagnoseSilence(ctx context.Context, t terms, first outcome) diagnosis {
+func diagnoseSilence(ctx context.Context, terms terms, first outcome) diagnosis {
 	if first.reached >= connected {
 		return diagnosis{NoAnswer, "the router accepts the connection, but does not answer the OPEN"}
 	}
-	switch alive := answersUDP(ctx, t); {
-	case alive && t.Password != "":
+	switch alive := answersUDP(ctx, terms); {
+	case alive && terms.Password != "":
 		return diagnosis{PasswordMismatch, "the router is there, but drops what this machine sends: it may have another password"}
 	case alive:
-		return diagnosis{NoAnswer, fmt.Sprintf("the router is there, but drops what comes to port %d: a filter, or it wants a password", t.Session.Port)}
+		return diagnosis{NoAnswer, fmt.Sprintf("the router is there, but drops what comes to port %d: a filter, or it wants a password", terms.Session.Port)}
 	}
 	return diagnosis{NoAnswer, "the router answers nothing at all: it is off, cut off, or drops what this machine sends"}
 }

@@ -49,15 +49,15 @@ const (
 )
 
 // refusedByRouter explains a NOTIFICATION of the router's about this machine's OPEN.
-func refusedByRouter(n notification, t terms) string {
+func refusedByRouter(n notification, terms terms) string {
 	explain, known := openErrors[n.subcode]
 	if !known {
 		return ""
 	}
 	if names := n.capabilities(); names != "" {
-		return ": " + explain(t) + "; the router names " + names
+		return ": " + explain(terms) + "; the router names " + names
 	}
-	return ": " + explain(t)
+	return ": " + explain(terms)
 }
 
 // extended marks an OPEN whose optional parameters have lengths of two octets: it is the type of what seems to be the first of
@@ -66,7 +66,7 @@ const extended = 255
 
 // refusedInOpen explains why GoBGP or this machine refuses a router's OPEN; empty: neither does. body is the OPEN without its
 // header.
-func refusedInOpen(body []byte, t terms) string {
+func refusedInOpen(body []byte, terms terms) string {
 	const fixed = 10 // octets of it (RFC 4271, section 4.2)
 	if len(body) < fixed {
 		return fmt.Sprintf("the router's OPEN has %d octets, want 10 at least", len(body))
@@ -78,9 +78,9 @@ func refusedInOpen(body []byte, t terms) string {
 		return fmt.Sprintf("the router speaks BGP version %d, this machine version 4", version)
 	case id.IsUnspecified():
 		return "the router has the router ID 0.0.0.0, which no speaker may have (RFC 6286): give it one"
-	case id == t.RouterID && t.Session.IBGP():
+	case id == terms.RouterID && terms.Session.IBGP():
 		return fmt.Sprintf("the router has the router ID %v, which is this machine's: within an AS each needs its own (RFC 6286)", id)
-	case hold == 0 && t.Session.BFD == (inventory.BFDProfile{}):
+	case hold == 0 && terms.Session.BFD == (inventory.BFDProfile{}):
 		return noHoldTime
 	case hold > 0 && hold < 3*time.Second:
 		return fmt.Sprintf("the router's hold time is %v, the least is 3s, or 0 for none (RFC 4271, section 4.2)", hold)

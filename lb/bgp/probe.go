@@ -44,10 +44,10 @@ const acceptTime = 300 * time.Millisecond
 
 // probe goes through the first steps of a session and closes the connection before it is established: no
 // KEEPALIVE of ours completes it, so the router keeps the routes that it has.
-func probe(ctx context.Context, t terms, with socket, within time.Duration) (got outcome) {
+func probe(ctx context.Context, terms terms, with socket, within time.Duration) (got outcome) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	conn, err := with.dial(ctx, t)
+	conn, err := with.dial(ctx, terms)
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -58,9 +58,9 @@ func probe(ctx context.Context, t terms, with socket, within time.Duration) (got
 		return got
 	}
 	time.Sleep(acceptTime)
-	_, got.err = conn.Write(open(t))
+	_, got.err = conn.Write(open(terms))
 	for got.reached < answered && got.notification == nil && got.err == nil {
-		got.next(conn, t)
+		got.next(conn, terms)
 	}
 	return got
 }
@@ -69,13 +69,13 @@ func probe(ctx context.Context, t terms, with socket, within time.Duration) (got
 func (o outcome) isOf(asn inventory.ASN) bool { return o.asn == 0 || o.asn == uint32(asn) }
 
 // next reads one message of the router's.
-func (o *outcome) next(conn io.Reader, t terms) {
+func (o *outcome) next(conn io.Reader, terms terms) {
 	kind, body, err := message(conn)
 	switch {
 	case err != nil:
 		o.err = err
 	case kind == gobgp.BGP_MSG_OPEN:
-		o.reached, o.asn, o.refused = opened, asnOf(body), refusedInOpen(body, t)
+		o.reached, o.asn, o.refused = opened, asnOf(body), refusedInOpen(body, terms)
 	case kind == gobgp.BGP_MSG_KEEPALIVE:
 		o.reached = answered
 	case kind == gobgp.BGP_MSG_NOTIFICATION && len(body) >= 2:
@@ -156,18 +156,18 @@ func socketOf(t terms) socket {
 }
 
 // dial connects to the router with the options.
-func (o socket) dial(ctx context.Context, t terms) (net.Conn, error) {
+func (o socket) dial(ctx context.Context, terms terms) (net.Conn, error) {
 	dialer := net.Dialer{KeepAlive: -1, Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
-		if err := c.Control(func(fd uintptr) { set = o.apply(int(fd), t.Session.RouterAddr) }); err != nil {
+		if err := c.Control(func(fd uintptr) { set = o.apply(int(fd), terms.Session.RouterAddr) }); err != nil {
 			return err
 		}
 		return set
 	}}
-	if t.Session.Local.IsValid() {
-		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.Session.Local, 0))
+	if terms.Session.Local.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(terms.Session.Local, 0))
 	}
-	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(t.Session.RouterAddr.String(), strconv.Itoa(int(t.Session.Port))))
+	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(terms.Session.RouterAddr.String(), strconv.Itoa(int(terms.Session.Port))))
 }
 
 // ipv6MinHopCount is IPV6_MINHOPCOUNT of Linux.

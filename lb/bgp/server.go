@@ -53,10 +53,10 @@ type instance struct {
 
 // start starts a server with all its routes, and then adds the router. It calls onEvent, which may block,
 // until the instance is closed.
-func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, log *gobgpLog, onEvent func(event)) (*instance, error) {
+func start(ctx context.Context, terms terms, ads []advertise.Advertisement, restarting bool, port int32, log *gobgpLog, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{
-		terms: t, bgp: server.NewBgpServer(server.LoggerOption(log.logger(), nil)), done: done,
+		terms: terms, bgp: server.NewBgpServer(server.LoggerOption(log.logger(), nil)), done: done,
 		began: make(chan struct{}), released: make(chan struct{}),
 	}
 	log.beforeDial = func() { in.awaitTurn(watch, onEvent) }
@@ -67,7 +67,7 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return in.begin(ctx, port) },
-		func(ctx context.Context) error { return in.bgp.SetPolicies(ctx, policies(t.Session.Learn)) },
+		func(ctx context.Context) error { return in.bgp.SetPolicies(ctx, policies(terms.Session.Learn)) },
 		func(ctx context.Context) error {
 			return in.bgp.SetPolicyAssignment(ctx, assign(policyIn, api.PolicyDirection_POLICY_DIRECTION_IMPORT))
 		},
@@ -77,7 +77,7 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 		func(context.Context) error { return in.add(ads) },
 		func(context.Context) error { return in.watch(watch, onEvent) },
 		func(ctx context.Context) error {
-			return in.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: t.peer(restarting)})
+			return in.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: terms.peer(restarting)})
 		},
 	}
 	for _, step := range steps {

@@ -43,7 +43,7 @@ type session struct {
 }
 
 // newSession starts the goroutine of a session that is not set yet.
-func newSession(key Key, shared common, restarting bool, t terms) *session {
+func newSession(key Key, shared common, restarting bool, terms terms) *session {
 	result := &session{
 		common:  shared,
 		mailbox: newMailbox(),
@@ -56,7 +56,7 @@ func newSession(key Key, shared common, restarting bool, t terms) *session {
 		state:   SessionState{Key: key, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
 	}
 	if restarting {
-		result.keptUntil = time.Now().Add(t.Session.RestartTime)
+		result.keptUntil = time.Now().Add(terms.Session.RestartTime)
 	}
 	go result.run()
 	return result

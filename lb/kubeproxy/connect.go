@@ -14,13 +14,13 @@ import (
 // connect begins a TCP connection to a VIP, asks conntrack where it is passed on to, and
 // ends it. Where the machine has no route to the VIP, or lets no such connection out, as
 // with loadBalancerSourceRanges that leave it out, there is no evidence to be had.
-func (f *netfilter) connect(vip netip.Addr, p port) advertise.Evidence {
+func (f *netfilter) connect(vip netip.Addr, port port) advertise.Evidence {
 	fd, err := socket(vip)
 	if err != nil {
 		return advertise.Unknown
 	}
 	defer func() { _ = unix.Close(fd) }()
-	err = unix.Connect(fd, sockaddr(netip.AddrPortFrom(vip, p.number)))
+	err = unix.Connect(fd, sockaddr(netip.AddrPortFrom(vip, port.number)))
 	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		return advertise.Unknown
 	}
@@ -28,12 +28,12 @@ func (f *netfilter) connect(vip netip.Addr, p port) advertise.Evidence {
 	if err != nil {
 		return advertise.Unknown
 	}
-	to, err := f.passedOnTo(from, netip.AddrPortFrom(vip, p.number))
+	to, err := f.passedOnTo(from, netip.AddrPortFrom(vip, port.number))
 	switch {
 	case err != nil, !to.IsValid():
 		return advertise.Unknown
 	case to == vip:
-		f.forget(from, netip.AddrPortFrom(vip, p.number))
+		f.forget(from, netip.AddrPortFrom(vip, port.number))
 		return advertise.Absent
 	}
 	return advertise.Present

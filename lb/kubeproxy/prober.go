@@ -30,13 +30,13 @@ type Round struct {
 }
 
 // Ask answers questions, each in its place. When ctx ends, what is left counts as absent.
-func (p *Prober) Ask(ctx context.Context, r Round, questions []advertise.Question) []advertise.Answer {
+func (p *Prober) Ask(ctx context.Context, round Round, questions []advertise.Question) []advertise.Answer {
 	answers := make([]advertise.Answer, len(questions))
 	modes := map[uint8]mode{}
 	for i, q := range questions {
 		answers[i] = advertise.Answer{Question: q, Evidence: advertise.Absent}
 		if _, known := modes[family(q.VIP)]; !known {
-			modes[family(q.VIP)] = p.mode(q.VIP, r.Proxy)
+			modes[family(q.VIP)] = p.mode(q.VIP, round.Proxy)
 		}
 	}
 	var workers sync.WaitGroup
@@ -46,7 +46,7 @@ func (p *Prober) Ask(ctx context.Context, r Round, questions []advertise.Questio
 		workers.Go(func() {
 			defer func() { <-limit }()
 			if a := &answers[i]; ctx.Err() == nil {
-				a.Evidence = p.evidence(ctx, modes[family(a.Question.VIP)], r.Addresses, a.Question)
+				a.Evidence = p.evidence(ctx, modes[family(a.Question.VIP)], round.Addresses, a.Question)
 			}
 		})
 	}
@@ -84,9 +84,9 @@ func (p *Prober) Connects(r Round) bool {
 	return p.mode(netip.IPv4Unspecified(), r.Proxy) == iptables || p.mode(netip.IPv6Unspecified(), r.Proxy) == iptables
 }
 
-func (p *Prober) mode(a netip.Addr, proxy bool) mode {
-	table := p.filter.hasProxyTable(a) // before its maps, which come with it in one transaction
-	found, err := p.filter.hasMap(a, servicesMap)
+func (p *Prober) mode(addr netip.Addr, proxy bool) mode {
+	table := p.filter.hasProxyTable(addr) // before its maps, which come with it in one transaction
+	found, err := p.filter.hasMap(addr, servicesMap)
 	if found {
 		return nftables
 	}
@@ -94,9 +94,9 @@ func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 	switch {
 	case noLink == nil:
 		return hidden
-	case table && p.filter.hasProxyTable(a): // and has not gone meanwhile
+	case table && p.filter.hasProxyTable(addr): // and has not gone meanwhile
 		return hidden // of a version that has other maps
-	case p.filter.hasChains(a):
+	case p.filter.hasChains(addr):
 		return iptables
 	case proxy && err == nil:
 		return starting
@@ -105,23 +105,23 @@ func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 }
 
 // evidence answers one question.
-func (p *Prober) evidence(ctx context.Context, m mode, node []netip.Addr, q advertise.Question) advertise.Evidence {
-	ports := portsIn(q.Frontend.Ports)
+func (p *Prober) evidence(ctx context.Context, mode mode, node []netip.Addr, question advertise.Question) advertise.Evidence {
+	ports := portsIn(question.Frontend.Ports)
 	found := advertise.Unknown
-	switch m {
+	switch mode {
 	case nftables:
-		found = p.inRules(q.VIP, ports)
+		found = p.inRules(question.VIP, ports)
 	case iptables:
-		found = p.passesOn(q.VIP, ports)
+		found = p.passesOn(question.VIP, ports)
 	case starting:
 		return advertise.Absent
 	case hidden:
 		return advertise.Unknown
 	}
-	if found != advertise.Present || !q.Ready || q.Frontend.HealthCheckPort == 0 {
+	if found != advertise.Present || !question.Ready || question.Frontend.HealthCheckPort == 0 {
 		return found
 	}
-	return p.arrived(ctx, m, node, q, ports)
+	return p.arrived(ctx, mode, node, question, ports)
 }
 
 // inRules looks the ports up: the rules of all are written together, and a port that no
@@ -163,15 +163,15 @@ func (p *Prober) passesOn(vip netip.Addr, ports []port) advertise.Evidence {
 // A health check node port counts them in one family. Up to 1.35 the first one of kube-proxy's
 // two has it for both, and the other may be a sync behind: mode nftables shows for each family
 // whether it has an endpoint, and mode iptables does not.
-func (p *Prober) arrived(ctx context.Context, m mode, node []netip.Addr, q advertise.Question, ports []port) advertise.Evidence {
-	n, err := readyHere(ctx, healthAddresses(q.VIP, node), q.Frontend.HealthCheckPort)
+func (p *Prober) arrived(ctx context.Context, m mode, node []netip.Addr, question advertise.Question, ports []port) advertise.Evidence {
+	n, err := readyHere(ctx, healthAddresses(question.VIP, node), question.Frontend.HealthCheckPort)
 	switch {
 	case err == nil && n == 0, err != nil && m != nftables:
 		return advertise.Absent
 	case m != nftables:
 		return advertise.Present
 	}
-	return p.served(q.VIP, ports)
+	return p.served(question.VIP, ports)
 }
 
 // served reports whether mode nftables passes what comes from outside on to an endpoint: with

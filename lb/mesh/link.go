@@ -86,22 +86,22 @@ func (l *link) turn() {
 	defer l.mu.Unlock()
 	now := uptime.Now()
 	anyUp, changed := false, l.evidence.observe(now)
-	for _, m := range l.members {
-		f := m.facts()
-		lost := f.Losses > m.losses
-		if f.State == bfd.Up || m.standing == advertise.Unheard || !l.evidence.hasJustResumed(now) {
-			m.observe(now, f)
+	for _, member := range l.members {
+		facts := member.facts()
+		lost := facts.Losses > member.losses
+		if facts.State == bfd.Up || member.standing == advertise.Unheard || !l.evidence.hasJustResumed(now) {
+			member.observe(now, facts)
 		}
-		if m.wantsAsk(now, f) {
-			m.ask(now)
-			l.askMember(m)
+		if member.wantsAsk(now, facts) {
+			member.ask(now)
+			l.askMember(member)
 		}
 		if lost {
 			l.witness.next = now
 		}
-		changed = m.publish(f) || changed
-		anyUp = anyUp || m.standing == advertise.Up || m.standing == advertise.Leaving
-		l.evidence.lastUp = max(l.evidence.lastUp, f.Heard.LastUp)
+		changed = member.publish(facts) || changed
+		anyUp = anyUp || member.standing == advertise.Up || member.standing == advertise.Leaving
+		l.evidence.lastUp = max(l.evidence.lastUp, facts.Heard.LastUp)
 	}
 	if changed {
 		l.evidence.read = false

@@ -28,14 +28,14 @@ type Mesh struct {
 }
 
 // New returns a Mesh without a link.
-func New(o Options) *Mesh {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+func New(options Options) *Mesh {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Listeners == nil {
-		o.Listeners = bfd.NewListeners()
+	if options.Listeners == nil {
+		options.Listeners = bfd.NewListeners()
 	}
-	return &Mesh{options: o, changed: make(chan struct{}, 1), links: map[netip.Prefix]*link{}}
+	return &Mesh{options: options, changed: make(chan struct{}, 1), links: map[netip.Prefix]*link{}}
 }
 
 func (m *Mesh) answers(ctx context.Context, subnet netip.Prefix, addr netip.Addr) bool {
@@ -76,13 +76,13 @@ func (m *Mesh) sorted() []*link {
 // Acted says that what follows from states is in force: that this machine answers for nothing any more that others may have taken
 // while this process stood still.
 func (m *Mesh) Acted(on []LinkState) {
-	for _, s := range on {
+	for _, state := range on {
 		m.mu.Lock()
-		l := m.links[s.Subnet]
+		l := m.links[state.Subnet]
 		m.mu.Unlock()
 		if l != nil {
 			l.mu.Lock()
-			l.evidence.acted = max(l.evidence.acted, s.Resumed)
+			l.evidence.acted = max(l.evidence.acted, state.Resumed)
 			l.mu.Unlock()
 		}
 	}
@@ -93,20 +93,20 @@ func (m *Mesh) Acted(on []LinkState) {
 // have waited compares it with the time of the answer.
 func (m *Mesh) AnswersUntil(subnet netip.Prefix) time.Duration {
 	m.mu.Lock()
-	l := m.links[subnet]
+	link := m.links[subnet]
 	m.mu.Unlock()
-	if l == nil {
+	if link == nil {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.evidence.isActedOn(uptime.Now()) {
+	link.mu.Lock()
+	defer link.mu.Unlock()
+	if !link.evidence.isActedOn(uptime.Now()) {
 		return 0
 	}
-	for _, x := range l.members { // newer than the loop's last turn
-		l.evidence.lastUp = max(l.evidence.lastUp, x.facts().Heard.LastUp)
+	for _, x := range link.members { // newer than the loop's last turn
+		link.evidence.lastUp = max(link.evidence.lastUp, x.facts().Heard.LastUp)
 	}
-	return l.evidence.until()
+	return link.evidence.until()
 }
 
 // Set makes these the links. A machine that stays keeps its session. Its error names the
@@ -130,19 +130,19 @@ func (m *Mesh) Set(ctx context.Context, configs []Config) error {
 	return errors.Join(errs...)
 }
 
-func (m *Mesh) set(ctx context.Context, c Config) error {
+func (m *Mesh) set(ctx context.Context, config Config) error {
 	m.mu.Lock()
-	l := m.links[c.Subnet]
+	l := m.links[config.Subnet]
 	m.mu.Unlock()
 	if l != nil {
-		return l.set(ctx, c)
+		return l.set(ctx, config)
 	}
 	l = &link{mesh: m, wake: make(chan struct{}, 1)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	err := l.set(ctx, c)
+	err := l.set(ctx, config)
 	l.evidence.observe(uptime.Now()) // else its first turn would be told as one after a pause
 	m.mu.Lock()
-	m.links[c.Subnet] = l
+	m.links[config.Subnet] = l
 	m.mu.Unlock()
 	l.done.Add(1)
 	go l.run()
@@ -150,12 +150,12 @@ func (m *Mesh) set(ctx context.Context, c Config) error {
 }
 
 // set changes the configuration of a link.
-func (l *link) set(ctx context.Context, c Config) error {
+func (l *link) set(ctx context.Context, config Config) error {
 	l.mu.Lock()
 	staying := map[Machine]*member{}
 	var leaving []*member
 	for _, x := range l.members {
-		if c.Self == l.config.Self && slices.Contains(c.Machines, x.Machine) {
+		if config.Self == l.config.Self && slices.Contains(config.Machines, x.Machine) {
 			staying[x.Machine] = x
 		} else {
 			leaving = append(leaving, x)
@@ -168,28 +168,28 @@ func (l *link) set(ctx context.Context, c Config) error {
 	var members []*member
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, machine := range c.Machines {
+	for _, machine := range config.Machines {
 		x := staying[machine]
 		if x == nil {
 			x = &member{MachineState: MachineState{Machine: machine, Since: time.Now()}, peer: peer{opened: uptime.Now()}}
 		}
-		if err := l.configure(x, c); err != nil {
-			errs = append(errs, fmt.Errorf("mesh of %v: %s: %w", c.Subnet, machine.Name, err))
+		if err := l.configure(x, config); err != nil {
+			errs = append(errs, fmt.Errorf("mesh of %v: %s: %w", config.Subnet, machine.Name, err))
 		}
 		members = append(members, x)
 	}
-	l.settle(c, members)
+	l.settle(config, members)
 	return errors.Join(errs...)
 }
 
 // settle puts the configuration in force.
-func (l *link) settle(c Config, members []*member) {
+func (l *link) settle(config Config, members []*member) {
 	changed := !slices.EqualFunc(l.members, members, func(a, b *member) bool { return a == b })
-	l.config, l.members = c, members
-	l.evidence.detection, l.evidence.alone = c.detection(), len(members) == 0
+	l.config, l.members = config, members
+	l.evidence.detection, l.evidence.alone = config.detection(), len(members) == 0
 	was := l.witness.is
 	switch {
-	case len(c.Witness) == 0:
+	case len(config.Witness) == 0:
 		l.witness.is = advertise.NoWitness
 	case was == advertise.NoWitness:
 		l.witness.is = advertise.WitnessSilent
@@ -202,16 +202,16 @@ func (l *link) settle(c Config, members []*member) {
 }
 
 // configure opens a machine's session, or changes what it has.
-func (l *link) configure(x *member, c Config) error {
-	x.detection, x.restartTime = c.detection(), c.RestartTime
-	if x.session == nil {
-		return l.open(x, c)
+func (l *link) configure(member *member, config Config) error {
+	member.detection, member.restartTime = config.detection(), config.RestartTime
+	if member.session == nil {
+		return l.open(member, config)
 	}
-	x.session.SetDiagnostic(diagnostic(c))
-	if x.session.Terms().Timers == c.Timers {
+	member.session.SetDiagnostic(diagnostic(config))
+	if member.session.Terms().Timers == config.Timers {
 		return nil
 	}
-	return x.session.SetTimers(c.Timers)
+	return member.session.SetTimers(config.Timers)
 }
 
 func diagnostic(c Config) bfd.Diagnostic {
@@ -221,20 +221,20 @@ func diagnostic(c Config) bfd.Diagnostic {
 	return bfd.NoDiagnostic
 }
 
-func (l *link) open(x *member, c Config) error {
-	terms := bfd.Terms{Local: c.Self, Remote: x.Addr, Timers: c.Timers}
-	s, err := l.mesh.options.Listeners.Open(terms, l.mesh.options.Log.With("machine", x.Name, "address", x.Addr.String()))
+func (l *link) open(member *member, config Config) error {
+	terms := bfd.Terms{Local: config.Self, Remote: member.Addr, Timers: config.Timers}
+	session, err := l.mesh.options.Listeners.Open(terms, l.mesh.options.Log.With("machine", member.Name, "address", member.Addr.String()))
 	if err != nil {
 		return err
 	}
-	s.SetDiagnostic(diagnostic(c))
-	x.session, x.gone, x.opened = s, make(chan struct{}), uptime.Now()
-	s.BeginAfter(c.detection())
-	gone := x.gone
+	session.SetDiagnostic(diagnostic(config))
+	member.session, member.gone, member.opened = session, make(chan struct{}), uptime.Now()
+	session.BeginAfter(config.detection())
+	gone := member.gone
 	l.done.Go(func() {
 		for {
 			select {
-			case <-s.Changed():
+			case <-session.Changed():
 				l.wakeUp()
 			case <-gone:
 				return
@@ -247,13 +247,13 @@ func (l *link) open(x *member, c Config) error {
 // end closes sessions side by side.
 func end(ctx context.Context, members []*member, handOver time.Duration) {
 	var all sync.WaitGroup
-	for _, x := range members {
-		if x.session == nil {
+	for _, member := range members {
+		if member.session == nil {
 			continue
 		}
 		all.Go(func() {
-			x.session.Close(ctx, handOver)
-			close(x.gone)
+			member.session.Close(ctx, handOver)
+			close(member.gone)
 		})
 	}
 	all.Wait()
@@ -262,18 +262,18 @@ func end(ctx context.Context, members []*member, handOver time.Duration) {
 // remove ends a link. In a hand-over what was said of it holds until the others have agreed, or did not:
 // they leave to this machine what it has, and nobody else answers. Otherwise they take over at the
 // first word.
-func (m *Mesh) remove(ctx context.Context, l *link, handOver time.Duration) {
+func (m *Mesh) remove(ctx context.Context, link *link, handOver time.Duration) {
 	if handOver > 0 {
-		end(ctx, l.members, handOver)
+		end(ctx, link.members, handOver)
 	}
 	m.mu.Lock()
-	delete(m.links, l.config.Subnet)
+	delete(m.links, link.config.Subnet)
 	m.mu.Unlock()
-	l.stop()
+	link.stop()
 	if handOver <= 0 {
-		end(ctx, l.members, 0)
+		end(ctx, link.members, 0)
 	}
-	l.done.Wait()
+	link.done.Wait()
 	m.tell()
 }
 

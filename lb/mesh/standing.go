@@ -47,19 +47,19 @@ const (
 )
 
 // observe takes in what BFD knows at a time.
-func (p *peer) observe(now time.Duration, f facts) {
-	lost := f.Losses > p.losses
-	p.losses = f.Losses
+func (p *peer) observe(now time.Duration, facts facts) {
+	lost := facts.Losses > p.losses
+	p.losses = facts.Losses
 	switch {
-	case f.State == bfd.Up && !p.paused(now, f):
-		p.cameUp(now, f)
-	case f.State == bfd.Up: // a hand-over
-		p.observeHandOver(now, f)
-	case f.Peer == bfd.AdminDown:
+	case facts.State == bfd.Up && !p.paused(now, facts):
+		p.cameUp(now, facts)
+	case facts.State == bfd.Up: // a hand-over
+		p.observeHandOver(now, facts)
+	case facts.Peer == bfd.AdminDown:
 		p.end(advertise.Down)
 	case p.standing == advertise.Unheard:
-		p.observeNewborn(now, f)
-	case lost && f.LastLoss == bfd.TimedOut && p.holdEnds == 0 && p.standing != advertise.Holding:
+		p.observeNewborn(now, facts)
+	case lost && facts.LastLoss == bfd.TimedOut && p.holdEnds == 0 && p.standing != advertise.Holding:
 		p.lostAt = now
 		p.decide(now)
 	case p.lostAt != 0:
@@ -76,13 +76,13 @@ func (p *peer) paused(now time.Duration, f facts) bool {
 	return f.Detection > 2*p.detection && now-f.Last > p.detection
 }
 
-func (p *peer) cameUp(now time.Duration, f facts) {
+func (p *peer) cameUp(now time.Duration, facts facts) {
 	standing := advertise.Up
-	if f.Says == bfd.ConcatenatedPathDown {
+	if facts.Says == bfd.ConcatenatedPathDown {
 		standing = advertise.Leaving
 	}
 	p.end(standing)
-	if now-f.Last <= p.detection/2 {
+	if now-facts.Last <= p.detection/2 {
 		p.answer = noAnswerYet // an answer of before it was heard is none for the next silence
 	}
 }
@@ -127,7 +127,7 @@ func (p *peer) hold(now time.Duration) {
 }
 
 // wantsAsk reports whether the machine's kernel is to be asked now.
-func (p *peer) wantsAsk(now time.Duration, f facts) bool {
+func (p *peer) wantsAsk(now time.Duration, facts facts) bool {
 	switch {
 	case p.asking:
 		return false
@@ -136,8 +136,8 @@ func (p *peer) wantsAsk(now time.Duration, f facts) bool {
 	case p.lostAt != 0:
 		return p.answer == noAnswerYet
 	}
-	quiet := now-f.Last >= p.detection/2
-	return f.State == bfd.Up && quiet && p.standing != advertise.Down && p.asked <= f.Last
+	quiet := now-facts.Last >= p.detection/2
+	return facts.State == bfd.Up && quiet && p.standing != advertise.Down && p.asked <= facts.Last
 }
 
 // ask is that an ask begins.

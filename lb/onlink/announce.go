@@ -60,23 +60,23 @@ const heldBack = 100 * time.Millisecond
 // announce sends the announcement of a claim if it is due, and returns when the next one is.
 // While nothing may be answered the first waits, and others are left out.
 func (l *link) announce(addr netip.Addr, v *vip, now time.Duration, mayAnswer bool) time.Duration {
-	s := &v.announcement
-	s.pace = l.config.AnnounceEvery
-	if now < s.due {
-		return s.due
+	schedule := &v.announcement
+	schedule.pace = l.config.AnnounceEvery
+	if now < schedule.due {
+		return schedule.due
 	}
-	if !mayAnswer && s.sent == 0 {
-		s.begin(now + heldBack)
-		return s.due
+	if !mayAnswer && schedule.sent == 0 {
+		schedule.begin(now + heldBack)
+		return schedule.due
 	}
 	if mayAnswer {
 		l.send(announcement(l.on.mac, addr))
-		if addr.Is4() && s.sent < len(burst) && asReply[s.sent] {
+		if addr.Is4() && schedule.sent < len(burst) && asReply[schedule.sent] {
 			l.send(gratuitousReply(l.on.mac, addr))
 		}
 	}
-	s.advance(now)
-	return s.due
+	schedule.advance(now)
+	return schedule.due
 }
 
 // againInterval is how often at most a claim is announced because another machine claims it, too.
@@ -96,18 +96,18 @@ func (r *Responder) AnnounceAnew(subnet netip.Prefix, addr netip.Addr) {
 
 func (r *Responder) again(subnet netip.Prefix, addr netip.Addr, schedule func(*schedule, time.Duration)) {
 	r.mu.Lock()
-	l := r.links[subnet]
+	link := r.links[subnet]
 	r.mu.Unlock()
-	if l == nil {
+	if link == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	link.mu.Lock()
+	defer link.mu.Unlock()
 	now := uptime.Now()
-	if v := l.vips[addr]; v != nil && v.claimed && now-v.again >= againInterval {
+	if v := link.vips[addr]; v != nil && v.claimed && now-v.again >= againInterval {
 		v.again = now
 		schedule(&v.announcement, now)
-		l.work(now)
-		l.nudge()
+		link.work(now)
+		link.nudge()
 	}
 }

@@ -15,21 +15,21 @@ const (
 
 // parseARP reads an ARP packet. Its sender's MAC is what caches learn, whatever the Ethernet
 // header has.
-func parseARP(b []byte) (packet, bool) {
-	if len(b) < arpLength || binary.BigEndian.Uint64(b)>>16 != arpEthernetIPv4 {
+func parseARP(data []byte) (packet, bool) {
+	if len(data) < arpLength || binary.BigEndian.Uint64(data)>>16 != arpEthernetIPv4 {
 		return packet{}, false
 	}
 	var p packet
-	copy(p.mac[:], b[8:14])
-	p.sender = netip.AddrFrom4([4]byte(b[14:18]))
-	target := netip.AddrFrom4([4]byte(b[24:28]))
+	copy(p.mac[:], data[8:14])
+	p.sender = netip.AddrFrom4([4]byte(data[14:18]))
+	target := netip.AddrFrom4([4]byte(data[24:28]))
 	if !p.mac.isUnicast() {
 		return packet{}, false
 	}
 	if !p.sender.IsUnspecified() {
 		p.asserts = p.sender
 	}
-	switch binary.BigEndian.Uint16(b[6:8]) {
+	switch binary.BigEndian.Uint16(data[6:8]) {
 	case arpRequest:
 		if target != p.sender { // an announcement asks for nothing
 			p.asks = target

@@ -69,30 +69,30 @@ type inquiry struct {
 	anonymous bool
 }
 
-func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration, q inquiry) ([]MAC, error) {
+func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration, inquiry inquiry) ([]MAC, error) {
 	r.mu.Lock()
-	l := r.links[subnet]
+	link := r.links[subnet]
 	r.mu.Unlock()
-	if l == nil || !subnet.Contains(addr) && (subnet.Addr().Is4() || !addr.IsLinkLocalUnicast()) {
+	if link == nil || !subnet.Contains(addr) && (subnet.Addr().Is4() || !addr.IsLinkLocalUnicast()) {
 		return nil, Unavailable{Subnet: subnet}
 	}
-	answers, err := l.ask(ctx, addr, tries, every, q)
-	if err == nil && l.doubts(addr, answers) {
+	answers, err := link.ask(ctx, addr, tries, every, inquiry)
+	if err == nil && link.doubts(addr, answers) {
 		err = pause(ctx, suspicion)
 	}
 	return answers, err
 }
 
-func (l *link) ask(ctx context.Context, addr netip.Addr, tries int, every time.Duration, q inquiry) ([]MAC, error) {
+func (l *link) ask(ctx context.Context, addr netip.Addr, tries int, every time.Duration, inquiry inquiry) ([]MAC, error) {
 	w := &waiter{addr: addr, from: make(chan MAC, maxAnswers)}
 	l.wait(w)
 	defer l.stopWaiting(w)
 	var answers []MAC
 	for range tries {
-		if err := l.question(w, q.anonymous); err != nil {
+		if err := l.question(w, inquiry.anonymous); err != nil {
 			return answers, err
 		}
-		if err := w.collect(ctx, every, q.all, &answers); err != nil || len(answers) > 0 && !q.all {
+		if err := w.collect(ctx, every, inquiry.all, &answers); err != nil || len(answers) > 0 && !inquiry.all {
 			return answers, err
 		}
 	}
@@ -163,7 +163,7 @@ func (l *link) stopWaiting(w *waiter) {
 }
 
 // question sends the waiter's question.
-func (l *link) question(w *waiter, anonymous bool) error {
+func (l *link) question(waiter *waiter, anonymous bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.socket == nil || l.reason != "" {
@@ -175,19 +175,19 @@ func (l *link) question(w *waiter, anonymous bool) error {
 	} else if anonymous {
 		self = netip.IPv6Unspecified()
 	}
-	l.send(question(l.on.mac, self, w.addr, MAC{}))
+	l.send(question(l.on.mac, self, waiter.addr, MAC{}))
 	return nil
 }
 
 // Machine returns which of the machines of a link has a MAC; false: none is known to.
 func (r *Responder) Machine(subnet netip.Prefix, mac MAC) (netip.Addr, bool) {
 	r.mu.Lock()
-	l := r.links[subnet]
+	link := r.links[subnet]
 	r.mu.Unlock()
-	if l == nil {
+	if link == nil {
 		return netip.Addr{}, false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.machineWith(mac)
+	link.mu.Lock()
+	defer link.mu.Unlock()
+	return link.machineWith(mac)
 }

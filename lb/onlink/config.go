@@ -57,14 +57,14 @@ func validConfigs(all []Config) (map[netip.Prefix]Config, error) {
 	valid := map[netip.Prefix]Config{}
 	var refused []error
 	for _, c := range all {
-		v, err := c.validate()
+		config, err := c.validate()
 		refused = append(refused, err)
-		if _, twice := valid[v.Subnet]; twice {
-			refused = append(refused, fmt.Errorf("link %v: the subnet is given twice", v.Subnet))
+		if _, twice := valid[config.Subnet]; twice {
+			refused = append(refused, fmt.Errorf("link %v: the subnet is given twice", config.Subnet))
 			continue
 		}
-		if v.Subnet.IsValid() {
-			valid[v.Subnet] = v
+		if config.Subnet.IsValid() {
+			valid[config.Subnet] = config
 		}
 	}
 	return valid, errors.Join(refused...)

@@ -66,51 +66,51 @@ func (p *program) land(from int) { (*p)[from].K = uint32(len(*p) - from - 1) }
 
 // filter is the program that lets through what the link has to hear, and of frames for other
 // hosts, of other VLANs and those sent by this machine nothing.
-func filter(a audible, ipv4 bool) program {
+func filter(audible audible, ipv4 bool) program {
 	var p program
 	p.load(unix.BPF_W, packetType)
 	p.add(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, unix.PACKET_MULTICAST, 0, 1)
 	p.end(drop)
 	if ipv4 {
-		p.filterARP(a)
+		p.filterARP(audible)
 	} else {
-		p.filterND(a)
+		p.filterND(audible)
 	}
 	p.end(drop)
 	return p
 }
 
-func (p *program) filterARP(a audible) {
+func (p *program) filterARP(audible audible) {
 	p.load(unix.BPF_W, atARPTypes)
 	p.unless(arpEthernetIPv4 >> 16)
 	p.load(unix.BPF_H, atARPSizes)
 	p.unless(arpEthernetIPv4 & 0xffff)
 	p.load(unix.BPF_W, atARPSender)
-	p.passRanges(rangesOf(a.asserted, maxRanges))
+	p.passRanges(rangesOf(audible.asserted, maxRanges))
 	p.load(unix.BPF_H, atARPOp)
 	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, arpRequest, 1, 0)
 	toReply := p.jump()
 	p.load(unix.BPF_W, atARPTarget)
-	p.passRanges(rangesOf(a.asked, maxRanges))
+	p.passRanges(rangesOf(audible.asked, maxRanges))
 	p.end(drop)
 	p.land(toReply)
 	p.unless(arpReply)
 	p.load(unix.BPF_W, atARPSender)
-	p.passRanges(rangesOf(a.answered, maxRanges))
+	p.passRanges(rangesOf(audible.answered, maxRanges))
 }
 
-func (p *program) filterND(a audible) {
+func (p *program) filterND(audible audible) {
 	p.load(unix.BPF_H, atNextHop)
 	p.unless(icmpv6<<8 | ndHopLimit)
 	p.load(unix.BPF_B, atType)
 	p.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, typeNS, 1, 0)
 	toAdvertisement := p.jump()
-	p.passAddrs(atTarget, a.asked)
-	p.passAddrs(atSource, a.asserted)
+	p.passAddrs(atTarget, audible.asked)
+	p.passAddrs(atSource, audible.asserted)
 	p.end(drop)
 	p.land(toAdvertisement)
 	p.unless(typeNA)
-	p.passAddrs(atTarget, slices.SortedFunc(slices.Values(slices.Concat(a.asserted, a.answered)), netip.Addr.Compare))
+	p.passAddrs(atTarget, slices.SortedFunc(slices.Values(slices.Concat(audible.asserted, audible.answered)), netip.Addr.Compare))
 }
 
 // passAddrs lets the frame through if it has one of the IPv6 addresses, which mostly have

@@ -60,16 +60,16 @@ func ethernet(to, from MAC, etherType uint16) []byte {
 
 // answerTo is the answer to a packet from the machine at mac, which has the addresses that
 // owns tells; nil: it gets none.
-func answerTo(p packet, mac MAC, owns func(netip.Addr) bool) []byte {
+func answerTo(packet packet, mac MAC, owns func(netip.Addr) bool) []byte {
 	switch {
-	case !p.asks.IsValid() || !owns(p.asks):
+	case !packet.asks.IsValid() || !owns(packet.asks):
 		return nil
-	case p.asks.Is4():
-		return arp(p.mac, arpReply, mac, p.asks, p.mac, p.sender)
-	case p.sender.IsUnspecified():
-		return advertisement(allNodesMAC, allNodes, flagOverride, p.asks, mac)
+	case packet.asks.Is4():
+		return arp(packet.mac, arpReply, mac, packet.asks, packet.mac, packet.sender)
+	case packet.sender.IsUnspecified():
+		return advertisement(allNodesMAC, allNodes, flagOverride, packet.asks, mac)
 	}
-	return advertisement(p.mac, p.sender, flagOverride|flagSolicited, p.asks, mac)
+	return advertisement(packet.mac, packet.sender, flagOverride|flagSolicited, packet.asks, mac)
 }
 
 // announcement tells the link that addr is at mac: a gratuitous ARP request (RFC 5227,

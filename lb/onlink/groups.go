@@ -46,18 +46,18 @@ func (g *groups) set(want map[netip.Addr]bool) error {
 }
 
 func (g *groups) join(group netip.Addr) error {
-	s, err := g.socket()
+	socket, err := g.socket()
 	if err != nil {
 		return err
 	}
-	if err := s.change(unix.IPV6_JOIN_GROUP, group, g.index); err != nil {
+	if err := socket.change(unix.IPV6_JOIN_GROUP, group, g.index); err != nil {
 		return err
 	}
-	s.members++
+	socket.members++
 	if g.joined == nil {
 		g.joined = map[netip.Addr]*groupSocket{}
 	}
-	g.joined[group] = s
+	g.joined[group] = socket
 	return nil
 }
 

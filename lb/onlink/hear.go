@@ -19,23 +19,23 @@ const (
 )
 
 // onAssertion takes in that somebody else says to have an address.
-func (l *link) onAssertion(p packet, now time.Duration) {
+func (l *link) onAssertion(packet packet, now time.Duration) {
 	for w := range l.waiting {
-		w.take(p)
+		w.take(packet)
 	}
-	if m := l.machines[p.asserts]; m != nil && p.answers {
-		l.learn(p.asserts, m, p.mac, now)
+	if m := l.machines[packet.asserts]; m != nil && packet.answers {
+		l.learn(packet.asserts, m, packet.mac, now)
 	}
-	v := l.vips[p.asserts]
-	if v == nil {
+	vip := l.vips[packet.asserts]
+	if vip == nil {
 		return
 	}
-	if machine, known := l.machineWith(p.mac); known {
-		l.hear(v, Heard{Machine: machine, MAC: p.mac, At: now})
+	if machine, known := l.machineWith(packet.mac); known {
+		l.hear(vip, Heard{Machine: machine, MAC: packet.mac, At: now})
 		return
 	}
-	if v.claimed {
-		l.onStranger(p, v, now)
+	if vip.claimed {
+		l.onStranger(packet, vip, now)
 	}
 }
 
@@ -51,23 +51,23 @@ func (l *link) hear(v *vip, h Heard) {
 
 // onStranger notes a conflict. While a machine has not had the time to answer by which MAC it
 // is known, the stranger may be that machine: the conflict is told a moment later then.
-func (l *link) onStranger(p packet, v *vip, now time.Duration) {
-	first := v.conflict.MAC == MAC{}
+func (l *link) onStranger(packet packet, vip *vip, now time.Duration) {
+	first := vip.conflict.MAC == MAC{}
 	if first {
-		v.conflict.Since = now
+		vip.conflict.Since = now
 		if l.isLearning() {
-			v.tellAt = now + suspicion
+			vip.tellAt = now + suspicion
 			l.nudge()
 		}
 	}
-	v.conflict.MAC, v.conflict.Last = p.mac, now
-	if v.tellAt != 0 {
+	vip.conflict.MAC, vip.conflict.Last = packet.mac, now
+	if vip.tellAt != 0 {
 		return
 	}
-	if first || v.named != p.mac && now-v.notified >= notifyInterval {
-		l.tell(p.asserts, v, now)
+	if first || vip.named != packet.mac && now-vip.notified >= notifyInterval {
+		l.tell(packet.asserts, vip, now)
 	}
-	l.defend(p.asserts, v, now)
+	l.defend(packet.asserts, vip, now)
 }
 
 // tell names the stranger.
@@ -90,27 +90,27 @@ func (l *link) defend(addr netip.Addr, v *vip, now time.Duration) {
 
 // recheck asks who else has a claim that is in conflict, and ends the conflict when nobody
 // answers any more. It returns when to look again.
-func (l *link) recheck(addr netip.Addr, v *vip, now time.Duration) time.Duration {
-	c := &v.conflict
-	if c.MAC == (MAC{}) {
+func (l *link) recheck(addr netip.Addr, vip *vip, now time.Duration) time.Duration {
+	conflict := &vip.conflict
+	if conflict.MAC == (MAC{}) {
 		return never
 	}
-	if v.tellAt != 0 {
-		if now < v.tellAt {
-			return v.tellAt
+	if vip.tellAt != 0 {
+		if now < vip.tellAt {
+			return vip.tellAt
 		}
-		l.tell(addr, v, now)
-		l.defend(addr, v, now)
+		l.tell(addr, vip, now)
+		l.defend(addr, vip, now)
 	}
-	if now-c.Last >= conflictEnds {
-		l.log.Info("Conflict is over", "address", addr.String(), "mac", c.MAC.String())
-		*c = Conflict{}
+	if now-conflict.Last >= conflictEnds {
+		l.log.Info("Conflict is over", "address", addr.String(), "mac", conflict.MAC.String())
+		*conflict = Conflict{}
 		l.responder.notify()
 		return never
 	}
-	if now >= v.recheckAt {
-		v.recheckAt = now + recheckInterval
+	if now >= vip.recheckAt {
+		vip.recheckAt = now + recheckInterval
 		l.send(question(l.on.mac, l.config.Self, addr, MAC{}))
 	}
-	return min(v.recheckAt, c.Last+conflictEnds)
+	return min(vip.recheckAt, conflict.Last+conflictEnds)
 }

@@ -98,17 +98,17 @@ func dump(fd int, request uint16, take func(syscall.NetlinkMessage)) error {
 		if err != nil {
 			return fmt.Errorf("rtnetlink: %w", err)
 		}
-		for _, m := range messages {
-			interrupted = interrupted || m.Header.Flags&unix.NLM_F_DUMP_INTR != 0
+		for _, message := range messages {
+			interrupted = interrupted || message.Header.Flags&unix.NLM_F_DUMP_INTR != 0
 			switch {
-			case m.Header.Type == unix.NLMSG_DONE && interrupted:
+			case message.Header.Type == unix.NLMSG_DONE && interrupted:
 				return errInterrupted
-			case m.Header.Type == unix.NLMSG_DONE:
+			case message.Header.Type == unix.NLMSG_DONE:
 				return nil
-			case m.Header.Type == unix.NLMSG_ERROR:
-				return fmt.Errorf("rtnetlink: %w", errorOf(m))
+			case message.Header.Type == unix.NLMSG_ERROR:
+				return fmt.Errorf("rtnetlink: %w", errorOf(message))
 			}
-			take(m)
+			take(message)
 		}
 	}
 }
@@ -135,37 +135,37 @@ func (i *interfaces) takeAddr(m syscall.NetlinkMessage) {
 // linkOf reads an interface. An interface without a carrier, or set down, sends nothing. Nor does one whose carrier has just
 // come: until the kernel has made it operational (RFC 2863; linkwatch_do_dev of Linux) it has the queueing discipline noop, which
 // drops frames and reports no error.
-func linkOf(m syscall.NetlinkMessage) (networkInterface, bool) {
-	if m.Header.Type != unix.RTM_NEWLINK && m.Header.Type != unix.RTM_DELLINK || len(m.Data) < unix.SizeofIfInfomsg {
+func linkOf(message syscall.NetlinkMessage) (networkInterface, bool) {
+	if message.Header.Type != unix.RTM_NEWLINK && message.Header.Type != unix.RTM_DELLINK || len(message.Data) < unix.SizeofIfInfomsg {
 		return networkInterface{}, false
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(&m)
+	attrs, err := syscall.ParseNetlinkRouteAttr(&message)
 	if err != nil {
 		return networkInterface{}, false
 	}
 	const working = unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_RUNNING
-	f := networkInterface{
-		index:    int(int32(binary.NativeEndian.Uint32(m.Data[4:]))),
-		ethernet: binary.NativeEndian.Uint16(m.Data[2:]) == unix.ARPHRD_ETHER,
-		carrier:  binary.NativeEndian.Uint32(m.Data[8:])&working == working,
+	nic := networkInterface{
+		index:    int(int32(binary.NativeEndian.Uint32(message.Data[4:]))),
+		ethernet: binary.NativeEndian.Uint16(message.Data[2:]) == unix.ARPHRD_ETHER,
+		carrier:  binary.NativeEndian.Uint32(message.Data[8:])&working == working,
 	}
 	for _, a := range attrs {
 		switch {
 		case a.Attr.Type == unix.IFLA_IFNAME:
-			f.name = unix.ByteSliceToString(a.Value)
-		case a.Attr.Type == unix.IFLA_ADDRESS && len(a.Value) == len(f.mac):
-			f.mac = MAC(a.Value)
+			nic.name = unix.ByteSliceToString(a.Value)
+		case a.Attr.Type == unix.IFLA_ADDRESS && len(a.Value) == len(nic.mac):
+			nic.mac = MAC(a.Value)
 		}
 	}
-	return f, true
+	return nic, true
 }
 
 // addrOf reads an address of an interface; of a point-to-point one, this machine's.
-func addrOf(m syscall.NetlinkMessage) (addr netip.Addr, index int, ok bool) {
-	if m.Header.Type != unix.RTM_NEWADDR && m.Header.Type != unix.RTM_DELADDR || len(m.Data) < unix.SizeofIfAddrmsg {
+func addrOf(message syscall.NetlinkMessage) (addr netip.Addr, index int, ok bool) {
+	if message.Header.Type != unix.RTM_NEWADDR && message.Header.Type != unix.RTM_DELADDR || len(message.Data) < unix.SizeofIfAddrmsg {
 		return netip.Addr{}, 0, false
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(&m)
+	attrs, err := syscall.ParseNetlinkRouteAttr(&message)
 	if err != nil {
 		return netip.Addr{}, 0, false
 	}
@@ -174,7 +174,7 @@ func addrOf(m syscall.NetlinkMessage) (addr netip.Addr, index int, ok bool) {
 			addr, _ = netip.AddrFromSlice(a.Value)
 		}
 	}
-	return addr, int(binary.NativeEndian.Uint32(m.Data[4:])), addr.IsValid()
+	return addr, int(binary.NativeEndian.Uint32(message.Data[4:])), addr.IsValid()
 }
 
 // notifications opens a socket on which the kernel tells of changes.

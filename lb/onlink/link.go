@@ -63,20 +63,20 @@ func newLink(r *Responder, where Link) *link {
 
 // set takes over a configuration. It reports whether the addresses of the interfaces have to
 // be looked at: there are others to look for.
-func (l *link) set(c Config) (look bool) {
+func (l *link) set(config Config) (look bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := uptime.Now()
-	if look = l.config.Self != c.Self; look {
+	if look = l.config.Self != config.Self; look {
 		l.fail(lb.NoInterface, "") // until place has found it
 	}
-	paceChanged := l.config.AnnounceEvery != c.AnnounceEvery
-	l.config = c
-	look = l.setVIPs(c, now) || look
-	l.setMachines(c.Machines, now)
+	paceChanged := l.config.AnnounceEvery != config.AnnounceEvery
+	l.config = config
+	look = l.setVIPs(config, now) || look
+	l.setMachines(config.Machines, now)
 	if paceChanged {
 		for _, v := range l.vips {
-			v.announcement.setPace(c.AnnounceEvery, now)
+			v.announcement.setPace(config.AnnounceEvery, now)
 		}
 	}
 	l.tune()
@@ -138,13 +138,13 @@ func (l *link) place(all *interfaces) {
 	l.nudge()
 }
 
-func (l *link) noteOnInterface(addr netip.Addr, v *vip, all *interfaces) {
+func (l *link) noteOnInterface(addr netip.Addr, vip *vip, all *interfaces) {
 	name := ""
 	if f, found := all.with(addr); found {
 		name = f.name
 	}
-	if name != v.onInterface {
-		v.onInterface = name
+	if name != vip.onInterface {
+		vip.onInterface = name
 		l.responder.notify()
 	}
 }
@@ -154,14 +154,14 @@ func (l *link) noteOnInterface(addr netip.Addr, v *vip, all *interfaces) {
 func (l *link) moveTo(all *interfaces, now time.Duration) {
 	was, reason := l.on, l.reason
 	l.on = networkInterface{}
-	f, found := all.with(l.config.Self)
+	nic, found := all.with(l.config.Self)
 	switch {
 	case !found:
 		l.fail(lb.NoInterface, "no interface has "+l.config.Self.String())
-	case !f.ethernet || !f.mac.isUnicast():
-		l.fail(lb.NoInterface, f.name+" is not an Ethernet interface")
+	case !nic.ethernet || !nic.mac.isUnicast():
+		l.fail(lb.NoInterface, nic.name+" is not an Ethernet interface")
 	default:
-		l.on = f
+		l.on = nic
 		l.open(was)
 	}
 	if was == l.on && reason == l.reason {
@@ -180,13 +180,13 @@ func (l *link) moveTo(all *interfaces, now time.Duration) {
 func (l *link) open(was networkInterface) {
 	if l.socket == nil || was.index != l.on.index || !l.socket.isOn(l.on.index) {
 		l.shut()
-		s, err := listen(l.responder.options.open, l.on.index, l.etherType(), filter(l.audible(), l.config.Self.Is4()))
+		socket, err := listen(l.responder.options.open, l.on.index, l.etherType(), filter(l.audible(), l.config.Self.Is4()))
 		if err != nil {
 			l.fail(reasonOf(err), err.Error())
 			return
 		}
-		l.socket, l.groups.index = s, l.on.index
-		l.responder.done.Go(func() { l.read(s) })
+		l.socket, l.groups.index = socket, l.on.index
+		l.responder.done.Go(func() { l.read(socket) })
 	}
 	l.reason, l.detail = "", ""
 	if !l.on.carrier {
@@ -282,17 +282,17 @@ func (l *link) uses(addr netip.Addr) bool {
 }
 
 // read hears frames until the socket is closed.
-func (l *link) read(s *packetSocket) {
+func (l *link) read(socket *packetSocket) {
 	buf := make([]byte, maxFrame)
 	for {
-		n, err := s.file.Read(buf)
+		n, err := socket.file.Read(buf)
 		switch {
 		case err == nil:
-			l.onFrame(s, buf[:n])
+			l.onFrame(socket, buf[:n])
 		case errors.Is(err, unix.ENETDOWN), errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOBUFS):
 			// of an interface that goes down; it may come back
 		default:
-			l.onReadError(s, err)
+			l.onReadError(socket, err)
 			return
 		}
 	}
@@ -311,21 +311,21 @@ func (l *link) onReadError(s *packetSocket, err error) {
 }
 
 // onFrame takes in a frame and answers it.
-func (l *link) onFrame(s *packetSocket, frame []byte) {
-	p, ok := parse(frame)
+func (l *link) onFrame(socket *packetSocket, frame []byte) {
+	packet, ok := parse(frame)
 	if !ok {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.socket != s {
+	if l.socket != socket {
 		return
 	}
 	now := uptime.Now()
-	if p.asserts.IsValid() && !l.ours[p.mac] {
-		l.onAssertion(p, now)
+	if packet.asserts.IsValid() && !l.ours[packet.mac] {
+		l.onAssertion(packet, now)
 	}
-	if answer := answerTo(p, l.on.mac, l.claims); answer != nil && l.mayAnswer(now) {
+	if answer := answerTo(packet, l.on.mac, l.claims); answer != nil && l.mayAnswer(now) {
 		l.send(answer)
 	}
 }

@@ -41,21 +41,21 @@ func (l *link) setMachines(addrs []netip.Addr, now time.Duration) {
 // askMachine asks a machine for its MAC if that is due, and returns when it is next. One
 // whose MAC is known is asked alone, so that nobody else is disturbed.
 func (l *link) askMachine(addr netip.Addr, now time.Duration) time.Duration {
-	m := l.machines[addr]
-	if now < m.due {
-		return m.due
+	machine := l.machines[addr]
+	if now < machine.due {
+		return machine.due
 	}
 	known := MAC{}
-	if m.attempts == 0 {
-		known = m.latest()
+	if machine.attempts == 0 {
+		known = machine.latest()
 	}
 	l.send(question(l.on.mac, l.config.Self, addr, known))
-	m.attempts++
-	m.due = now + machineRetry
-	if m.attempts > fastRetries {
-		m.due = now + macRefresh
+	machine.attempts++
+	machine.due = now + machineRetry
+	if machine.attempts > fastRetries {
+		machine.due = now + macRefresh
 	}
-	return m.due
+	return machine.due
 }
 
 // latest is the MAC that answered last; zero: none has.

@@ -39,16 +39,16 @@ func multicastMAC(group netip.Addr) MAC {
 // parseND reads a neighbour solicitation or advertisement that begins with its IPv6 header,
 // and validates it as RFC 4861 has it in sections 7.1.1 and 7.1.2. Extension headers are not
 // looked behind: neighbour discovery has none.
-func parseND(source MAC, b []byte) (packet, bool) {
-	if len(b) < ipv6Header+ndLength || b[0]>>4 != 6 || b[6] != icmpv6 || b[7] != ndHopLimit {
+func parseND(source MAC, data []byte) (packet, bool) {
+	if len(data) < ipv6Header+ndLength || data[0]>>4 != 6 || data[6] != icmpv6 || data[7] != ndHopLimit {
 		return packet{}, false
 	}
-	src, dst := netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
-	length := int(binary.BigEndian.Uint16(b[4:6]))
-	if length < ndLength || len(b) < ipv6Header+length || src.IsMulticast() {
+	src, dst := netip.AddrFrom16([16]byte(data[8:24])), netip.AddrFrom16([16]byte(data[24:40]))
+	length := int(binary.BigEndian.Uint16(data[4:6]))
+	if length < ndLength || len(data) < ipv6Header+length || src.IsMulticast() {
 		return packet{}, false
 	}
-	m := b[ipv6Header : ipv6Header+length]
+	m := data[ipv6Header : ipv6Header+length]
 	target := netip.AddrFrom16([16]byte(m[8:24]))
 	if m[1] != 0 || target.IsMulticast() || target.IsUnspecified() || checksum(src, dst, m) != 0 {
 		return packet{}, false
@@ -96,16 +96,16 @@ func parseNA(source MAC, src, dst, target netip.Addr, m []byte) (packet, bool) {
 
 // option finds a link-layer address among the options. It reports false for ok where one of
 // the options has no length or does not fit.
-func option(b []byte, kind byte) (mac MAC, found, ok bool) {
-	for len(b) > 0 {
-		if len(b) < 2 || b[1] == 0 || len(b) < 8*int(b[1]) {
+func option(data []byte, kind byte) (mac MAC, found, ok bool) {
+	for len(data) > 0 {
+		if len(data) < 2 || data[1] == 0 || len(data) < 8*int(data[1]) {
 			return MAC{}, false, false
 		}
-		if b[0] == kind && b[1] == 1 && !found {
-			copy(mac[:], b[2:8])
+		if data[0] == kind && data[1] == 1 && !found {
+			copy(mac[:], data[2:8])
 			found = true
 		}
-		b = b[8*int(b[1]):]
+		data = data[8*int(data[1]):]
 	}
 	return mac, found, true
 }

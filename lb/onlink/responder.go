@@ -87,14 +87,14 @@ func (r *Responder) Set(ctx context.Context, links []Config) error {
 
 // setLink hands a link its configuration, and reports whether its addresses have to be looked
 // for among those of the interfaces.
-func (r *Responder) setLink(c Config) bool {
-	l, known := r.links[c.Subnet]
+func (r *Responder) setLink(config Config) bool {
+	link, known := r.links[config.Subnet]
 	if !known {
-		l = newLink(r, c.Link)
-		r.links[c.Subnet] = l
-		r.done.Go(l.keepTime)
+		link = newLink(r, config.Link)
+		r.links[config.Subnet] = link
+		r.done.Go(link.keepTime)
 	}
-	return l.set(c) || !known
+	return link.set(config) || !known
 }
 
 // refresh looks at the interfaces and puts each link onto its own.

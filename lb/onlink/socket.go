@@ -27,28 +27,28 @@ type packetSocket struct {
 
 // listen opens a packet socket that hears nothing yet but what the program lets through:
 // it is bound to the interface only when it has it.
-func listen(open opener, index int, etherType uint16, p program) (*packetSocket, error) {
+func listen(open opener, index int, etherType uint16, program program) (*packetSocket, error) {
 	fd, err := open(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("packet socket: %w", err)
 	}
-	s := &packetSocket{file: os.NewFile(uintptr(fd), "packet")}
-	err = s.setFilter(p)
+	socket := &packetSocket{file: os.NewFile(uintptr(fd), "packet")}
+	err = socket.setFilter(program)
 	if err == nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, controlClass)
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: etherType<<8 | etherType>>8, Ifindex: index})
 	}
 	if err != nil {
-		s.file.Close()
+		socket.file.Close()
 		return nil, fmt.Errorf("packet socket on interface %d: %w", index, err)
 	}
-	return s, nil
+	return socket, nil
 }
 
 // setFilter replaces the filter in one step, unless it is the same.
-func (s *packetSocket) setFilter(p program) error {
-	if slices.Equal(p, s.program) {
+func (s *packetSocket) setFilter(program program) error {
+	if slices.Equal(program, s.program) {
 		return nil
 	}
 	conn, err := s.file.SyscallConn()
@@ -57,13 +57,13 @@ func (s *packetSocket) setFilter(p program) error {
 	}
 	var set error
 	err = conn.Control(func(fd uintptr) {
-		set = attach(int(fd), p)
+		set = attach(int(fd), program)
 	})
 	if err == nil {
 		err = set
 	}
 	if err == nil {
-		s.program = p
+		s.program = program
 	}
 	return err
 }

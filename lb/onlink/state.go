@@ -49,20 +49,20 @@ type Heard struct {
 func (l *link) state() LinkState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := LinkState{Link: l.config.Link, Interface: l.on.name, MAC: l.on.mac, Reason: l.reason, Detail: l.detail}
+	state := LinkState{Link: l.config.Link, Interface: l.on.name, MAC: l.on.mac, Reason: l.reason, Detail: l.detail}
 	for _, addr := range l.sorted {
 		v := l.vips[addr]
-		a := AddressState{Addr: addr, Claimed: v.claimed, OnInterface: v.onInterface, Conflict: v.conflict, Heard: v.heard}
+		addressState := AddressState{Addr: addr, Claimed: v.claimed, OnInterface: v.onInterface, Conflict: v.conflict, Heard: v.heard}
 		if v.tellAt != 0 {
-			a.Conflict = Conflict{}
+			addressState.Conflict = Conflict{}
 		}
 		switch {
-		case a.OnInterface != "":
-			a.Reason = lb.AddressOnInterface
-		case a.Conflict.MAC != MAC{}:
-			a.Reason = lb.AddressConflict
+		case addressState.OnInterface != "":
+			addressState.Reason = lb.AddressOnInterface
+		case addressState.Conflict.MAC != MAC{}:
+			addressState.Reason = lb.AddressConflict
 		}
-		s.Addresses = append(s.Addresses, a)
+		state.Addresses = append(state.Addresses, addressState)
 	}
-	return s
+	return state
 }

@@ -31,12 +31,12 @@ func CheckFormat(obj *networkingv1.IPAddress) error {
 
 // Read reads an IPAddress object; ours is false if another program made it, or it is of no
 // address.
-func Read(obj *networkingv1.IPAddress) (o ipam.Object, ours bool) {
+func Read(obj *networkingv1.IPAddress) (object ipam.Object, ours bool) {
 	a, err := netip.ParseAddr(obj.Name)
 	if err != nil || obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
 		return ipam.Object{Addr: a}, false
 	}
-	o = ipam.Object{
+	object = ipam.Object{
 		Addr:      a,
 		UID:       string(obj.UID),
 		Version:   obj.ResourceVersion,
@@ -49,13 +49,13 @@ func Read(obj *networkingv1.IPAddress) (o ipam.Object, ours bool) {
 	}
 	for s := range strings.SplitSeq(obj.Annotations[lb.SharedByAnnotation], ",") {
 		if k, ok := lb.ParseServiceKey(s); ok {
-			o.Holders = append(o.Holders, k)
+			object.Holders = append(object.Holders, k)
 		}
 	}
-	if len(o.Holders) == 0 {
-		o.Holders = []lb.ServiceKey{o.Parent}
+	if len(object.Holders) == 0 {
+		object.Holders = []lb.ServiceKey{object.Parent}
 	}
-	return o, true
+	return object, true
 }
 
 // LostLabel reports whether an object is a claim of Plinth's that somebody took the label off:
@@ -68,7 +68,7 @@ func LostLabel(obj *networkingv1.IPAddress) bool {
 // New returns the object by which a Service holds an address. The API server's own controllers
 // leave alone what another program's label is on. parentRef cannot be changed, so where
 // [lb.SharedByAnnotation] is there, it alone says who holds the VIP.
-func New(a netip.Addr, pool string, k lb.ServiceKey, uid string) *networkingv1.IPAddress {
+func New(a netip.Addr, pool string, key lb.ServiceKey, uid string) *networkingv1.IPAddress {
 	return &networkingv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        a.String(),
@@ -76,7 +76,7 @@ func New(a netip.Addr, pool string, k lb.ServiceKey, uid string) *networkingv1.I
 			Annotations: map[string]string{lb.ServiceUIDAnnotation: uid, ipam.PoolAnnotation: pool, inventory.AnnotationFormat: strconv.Itoa(lb.ClaimFormat)},
 		},
 		Spec: networkingv1.IPAddressSpec{
-			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},
+			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: key.Namespace, Name: key.Name},
 		},
 	}
 }

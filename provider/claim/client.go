@@ -57,13 +57,13 @@ func (c Client) SetHomes(ctx context.Context, o ipam.Object, homes string) (*net
 }
 
 // Update writes who holds an address into its object, if that is still as it is known.
-func (c Client) Update(ctx context.Context, w ipam.Write) (*networkingv1.IPAddress, error) {
-	annotations := map[string]string{lb.SharedByAnnotation: joined(w.Holders), lb.ServiceUIDAnnotation: w.ParentUID}
-	if w.Renew {
-		annotations = map[string]string{lb.RenewedAnnotation: w.Object.Version} // what it was: never twice the same
+func (c Client) Update(ctx context.Context, write ipam.Write) (*networkingv1.IPAddress, error) {
+	annotations := map[string]string{lb.SharedByAnnotation: joined(write.Holders), lb.ServiceUIDAnnotation: write.ParentUID}
+	if write.Renew {
+		annotations = map[string]string{lb.RenewedAnnotation: write.Object.Version} // what it was: never twice the same
 	}
-	return c.patch(ctx, w.Object.Addr.String(), map[string]any{
-		"uid": w.Object.UID, "resourceVersion": w.Object.Version, "annotations": annotations,
+	return c.patch(ctx, write.Object.Addr.String(), map[string]any{
+		"uid": write.Object.UID, "resourceVersion": write.Object.Version, "annotations": annotations,
 	})
 }
 

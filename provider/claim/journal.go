@@ -227,12 +227,12 @@ func (j *Journal) Load() {
 	if j.file == "" || errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	var m Memory
+	var memory Memory
 	if err == nil {
-		err = json.Unmarshal(text, &m)
+		err = json.Unmarshal(text, &memory)
 	}
-	if m.Format > fileFormat { // all else may have another form
-		err = &inventory.NewerFormatError{Object: "file " + j.file, Format: strconv.Itoa(m.Format), Reads: fileFormat}
+	if memory.Format > fileFormat { // all else may have another form
+		err = &inventory.NewerFormatError{Object: "file " + j.file, Format: strconv.Itoa(memory.Format), Reads: fileFormat}
 	}
 	if err != nil {
 		j.log.Error("cannot read which VIPs were held before, and goes on without", "file", j.file, "err", err)
@@ -240,7 +240,7 @@ func (j *Journal) Load() {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.writes, j.previous = m.Writes, m.Claims
+	j.writes, j.previous = memory.Writes, memory.Claims
 }
 
 // keep writes the journal down until ctx ends.

@@ -65,25 +65,25 @@ func (m *Mirror) Run(ctx context.Context, check func(context.Context) error) {
 func (m *Mirror) listing(check func(context.Context) error) cache.ListerWatcher {
 	objects := m.client.Kube.NetworkingV1().IPAddresses()
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = Selector
-			if o.Continue == "" {
-				o.ResourceVersion, o.ResourceVersionMatch = "", ""
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = Selector
+			if options.Continue == "" {
+				options.ResourceVersion, options.ResourceVersionMatch = "", ""
 				if err := check(ctx); err != nil {
 					return nil, err
 				}
 			}
-			return objects.List(ctx, o)
+			return objects.List(ctx, options)
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = Selector
-			if o.SendInitialEvents != nil && *o.SendInitialEvents {
-				o.ResourceVersion = ""
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = Selector
+			if options.SendInitialEvents != nil && *options.SendInitialEvents {
+				options.ResourceVersion = ""
 				if err := check(ctx); err != nil {
 					return nil, err
 				}
 			}
-			return objects.Watch(ctx, o)
+			return objects.Watch(ctx, options)
 		},
 	}, m.client.Kube)
 }
@@ -137,16 +137,16 @@ func (m *Mirror) Add(obj any) error {
 
 // add is Add with m.mu held. Of an object of a newer version's what was known before holds.
 func (m *Mirror) add(obj any) {
-	o, isObject := obj.(*networkingv1.IPAddress)
+	object, isObject := obj.(*networkingv1.IPAddress)
 	if !isObject {
 		return
 	}
-	m.saw(o.ResourceVersion)
-	if err := CheckFormat(o); err != nil {
-		m.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", o.Name, "err", err)
+	m.saw(object.ResourceVersion)
+	if err := CheckFormat(object); err != nil {
+		m.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", object.Name, "err", err)
 		return
 	}
-	c, ours := Read(o)
+	c, ours := Read(object)
 	switch {
 	case !c.Addr.IsValid():
 	case m.sink != nil && ours:
@@ -240,11 +240,11 @@ func newer(a, b string) bool {
 }
 
 // interned returns an object whose strings that many have are there once.
-func interned(o ipam.Object) ipam.Object {
+func interned(object ipam.Object) ipam.Object {
 	intern := func(s string) string { return unique.Make(s).Value() }
-	o.Pool, o.Parent.Namespace, o.Homes, o.Owner = intern(o.Pool), intern(o.Parent.Namespace), intern(o.Homes), intern(o.Owner)
-	for i := range o.Holders {
-		o.Holders[i].Namespace = intern(o.Holders[i].Namespace)
+	object.Pool, object.Parent.Namespace, object.Homes, object.Owner = intern(object.Pool), intern(object.Parent.Namespace), intern(object.Homes), intern(object.Owner)
+	for i := range object.Holders {
+		object.Holders[i].Namespace = intern(object.Holders[i].Namespace)
 	}
-	return o
+	return object
 }

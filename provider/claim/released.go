@@ -52,22 +52,22 @@ type released struct {
 // ReadReleased reads the ConfigMap; where there is none it says nothing. Where the content is
 // [ErrUnreadable] the rest of the answer counts all the same.
 func (c Client) ReadReleased(ctx context.Context) (Released, error) {
-	m, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(ctx, ReleasedName, metav1.GetOptions{})
+	cm, err := c.Kube.CoreV1().ConfigMaps(c.Namespace).Get(ctx, ReleasedName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return Released{}, nil
 	}
 	if err != nil {
 		return Released{}, err
 	}
-	if err := inventory.CheckFormat("configmap "+ReleasedName, m.Annotations, releasedFormat); err != nil {
+	if err := inventory.CheckFormat("configmap "+ReleasedName, cm.Annotations, releasedFormat); err != nil {
 		return Released{}, fmt.Errorf("which VIPs were released a moment ago is not known: %w", err)
 	}
-	r := Released{exists: true, version: m.ResourceVersion}
-	if n, err := strconv.ParseInt(m.Data[writesKey], 10, 64); err == nil && n > 0 && n < writesMost {
+	r := Released{exists: true, version: cm.ResourceVersion}
+	if n, err := strconv.ParseInt(cm.Data[writesKey], 10, 64); err == nil && n > 0 && n < writesMost {
 		r.Writes = n
 	}
 	var all []released
-	if err := json.Unmarshal([]byte(m.Data[releasedKey]), &all); err != nil && m.Data[releasedKey] != "" {
+	if err := json.Unmarshal([]byte(cm.Data[releasedKey]), &all); err != nil && cm.Data[releasedKey] != "" {
 		return r, fmt.Errorf("configmap %s: %w: %w", ReleasedName, ErrUnreadable, err)
 	}
 	for _, x := range all {
@@ -83,13 +83,13 @@ func (c Client) ReadReleased(ctx context.Context) (Released, error) {
 func (c Client) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Quarantined) (Released, error) {
 	text, room := printReleased(quarantined)
 	after := Released{Quarantined: quarantined[:room], Writes: before.Writes + 1, exists: true}
-	m := &v1.ConfigMap{
+	cm := &v1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: ReleasedName, Annotations: map[string]string{inventory.AnnotationFormat: strconv.Itoa(releasedFormat)}},
 		Data:       map[string]string{releasedKey: text, writesKey: strconv.FormatInt(after.Writes, 10)},
 	}
 	configMaps := c.Kube.CoreV1().ConfigMaps(c.Namespace)
 	if !before.exists {
-		m, err := configMaps.Create(ctx, m, metav1.CreateOptions{})
+		m, err := configMaps.Create(ctx, cm, metav1.CreateOptions{})
 		if err != nil {
 			return before, err
 		}
@@ -97,15 +97,15 @@ func (c Client) WriteReleased(ctx context.Context, before Released, quarantined 
 		return after, nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": before.version, "annotations": m.Annotations}, "data": m.Data,
+		"metadata": map[string]any{"resourceVersion": before.version, "annotations": cm.Annotations}, "data": cm.Data,
 	})
 	if err != nil {
 		return before, err
 	}
-	if m, err = configMaps.Patch(ctx, ReleasedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if cm, err = configMaps.Patch(ctx, ReleasedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return before, err
 	}
-	after.version = m.ResourceVersion
+	after.version = cm.ResourceVersion
 	return after, nil
 }
 

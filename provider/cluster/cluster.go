@@ -45,34 +45,34 @@ func (o objects) whole(held holdings) preview.Cluster {
 
 // around puts together what the objects say around the VIPs that are held.
 func (o objects) around(held holdings) preview.Cluster {
-	c := preview.Cluster{Nodes: map[string]preview.Node{}, Homes: map[netip.Addr][]string{}, Owners: map[netip.Addr]string{}}
-	held.onLinks(&c)
+	cluster := preview.Cluster{Nodes: map[string]preview.Node{}, Homes: map[netip.Addr][]string{}, Owners: map[netip.Addr]string{}}
+	held.onLinks(&cluster)
 	identities := nodeindex.Identities(o.nodes)
 	for i, n := range o.nodes {
 		one := nodeOf(n)
 		one.Identity = identities[i]
-		c.Nodes[n.Name] = one
+		cluster.Nodes[n.Name] = one
 	}
 	spread := o.spreads(held)
 	for _, s := range o.services {
 		if vips := held.of(s); len(vips) > 0 {
-			c.Services = append(c.Services, preview.Service{
+			cluster.Services = append(cluster.Services, preview.Service{
 				Key: keyOf(s), Labels: s.Labels, VIPs: vips, Home: s.Annotations[lb.HomeAnnotation], Endpoints: spread[keyOf(s)],
 				LocalTraffic: s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal,
 			})
 		}
 	}
-	slices.SortFunc(c.Services, func(a, b preview.Service) int { return a.Key.Compare(b.Key) })
-	return c
+	slices.SortFunc(cluster.Services, func(a, b preview.Service) int { return a.Key.Compare(b.Key) })
+	return cluster
 }
 
-func nodeOf(n *v1.Node) preview.Node {
-	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	status, said := saidNow(n)
+func nodeOf(node *v1.Node) preview.Node {
+	_, excluded := node.Labels[v1.LabelNodeExcludeBalancers]
+	status, said := saidNow(node)
 	return preview.Node{
-		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: status == v1.ConditionFalse && said.NoSessionIsUp(), NoAgent: !hasAgent(n),
+		Identity: nodeindex.Identity(node), Excluded: excluded, Silent: !serves(node), NoSession: status == v1.ConditionFalse && said.NoSessionIsUp(), NoAgent: !hasAgent(node),
 		LinkProblems: said.Links, NoRules: said.RulesLost.All(),
-		PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
+		PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs), Created: node.CreationTimestamp.UTC(),
 	}
 }
 
@@ -143,27 +143,27 @@ func heldBy(claims []*networkingv1.IPAddress) (holdings, error) {
 }
 
 // onLinks tells who is to answer for VIPs on links, and who does.
-func (all holdings) onLinks(c *preview.Cluster) {
+func (all holdings) onLinks(cluster *preview.Cluster) {
 	for _, held := range all {
 		for _, h := range held {
 			if h.homes != "" {
-				c.Homes[h.vip] = strings.Split(h.homes, ",")
+				cluster.Homes[h.vip] = strings.Split(h.homes, ",")
 			}
 			if h.owner != "" {
-				c.Owners[h.vip] = h.owner
+				cluster.Owners[h.vip] = h.owner
 			}
 		}
 	}
 }
 
 // of are the VIPs of a Service that agents announce.
-func (all holdings) of(s *v1.Service) (vips []netip.Addr) {
-	class := s.Spec.LoadBalancerClass
-	if s.Spec.Type != v1.ServiceTypeLoadBalancer || class != nil && !lb.IsOurClass(*class) {
+func (all holdings) of(service *v1.Service) (vips []netip.Addr) {
+	class := service.Spec.LoadBalancerClass
+	if service.Spec.Type != v1.ServiceTypeLoadBalancer || class != nil && !lb.IsOurClass(*class) {
 		return nil
 	}
-	for _, h := range all[keyOf(s)] {
-		if h.uid == "" || h.uid == string(s.UID) {
+	for _, h := range all[keyOf(service)] {
+		if h.uid == "" || h.uid == string(service.UID) {
 			vips = append(vips, h.vip)
 		}
 	}
@@ -208,18 +208,18 @@ func (o objects) spreads(held holdings) map[lb.ServiceKey]map[lb.Family]advertis
 }
 
 // with counts one endpoint more.
-func with(s advertise.Spread, e endpoints.Endpoint) advertise.Spread {
-	if s.Ready == nil {
-		s = advertise.Spread{Ready: map[string]int{}, Ending: map[string]int{}}
+func with(spread advertise.Spread, endpoint endpoints.Endpoint) advertise.Spread {
+	if spread.Ready == nil {
+		spread = advertise.Spread{Ready: map[string]int{}, Ending: map[string]int{}}
 	}
-	switch e.Worth() {
+	switch endpoint.Worth() {
 	case advertise.WorthReady:
-		s.Ready[e.Node]++
+		spread.Ready[endpoint.Node]++
 	case advertise.WorthEnding:
-		s.Ending[e.Node]++
+		spread.Ending[endpoint.Node]++
 	case advertise.WorthNotFollowed:
-		s.NotFollowed = true
+		spread.NotFollowed = true
 	case advertise.WorthNothing:
 	}
-	return s
+	return spread
 }

@@ -69,15 +69,15 @@ func New(claims claim.Client, f informers.SharedInformerFactory) (*Reader, error
 
 // trim leaves of an EndpointSlice what is read of it: a cluster has thousands.
 func trim(obj any) (any, error) {
-	s, ok := obj.(*discoveryv1.EndpointSlice)
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return obj, nil
 	}
-	s.Labels, s.Annotations, s.ManagedFields, s.OwnerReferences, s.Ports = endpoints.LabelsRead(s), nil, nil, nil, nil
-	for i, e := range s.Endpoints {
-		s.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses[:min(len(e.Addresses), 1)], NodeName: e.NodeName, Conditions: e.Conditions}
+	slice.Labels, slice.Annotations, slice.ManagedFields, slice.OwnerReferences, slice.Ports = endpoints.LabelsRead(slice), nil, nil, nil, nil
+	for i, e := range slice.Endpoints {
+		slice.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses[:min(len(e.Addresses), 1)], NodeName: e.NodeName, Conditions: e.Conditions}
 	}
-	return s, nil
+	return slice, nil
 }
 
 // Read returns what there is now. Its error names what is not known yet.

@@ -95,13 +95,13 @@ func (g *Guard) heldBy(ctx context.Context, lease, signed string) (string, error
 	if err != nil || l == nil {
 		return "", err
 	}
-	i := Installation{Namespace: g.LeaseIn, signed: signed}
-	i.ReadLease(l)
-	if other := i.OtherProgram(); other != "" && other != g.Program {
+	installation := Installation{Namespace: g.LeaseIn, signed: signed}
+	installation.ReadLease(l)
+	if other := installation.OtherProgram(); other != "" && other != g.Program {
 		return "", nil
 	}
-	if i.parkedFor() != "" || g.alive(i, uptime.Now()) {
-		return i.Holder, nil
+	if installation.parkedFor() != "" || g.alive(installation, uptime.Now()) {
+		return installation.Holder, nil
 	}
 	return "", nil
 }
@@ -141,17 +141,17 @@ func (g *Guard) established(ctx context.Context) bool {
 
 // alive reports whether a lease may be held by somebody who acts. As in the election itself, what
 // counts is for how long it was not seen to change: clocks differ.
-func (g *Guard) alive(i Installation, now time.Duration) bool {
-	if i.Holder == "" || i.parkedFor() != "" {
+func (g *Guard) alive(installation Installation, now time.Duration) bool {
+	if installation.Holder == "" || installation.parkedFor() != "" {
 		return false
 	}
-	lease := types.NamespacedName{Namespace: i.Namespace, Name: i.Lease}
+	lease := types.NamespacedName{Namespace: installation.Namespace, Name: installation.Lease}
 	last := g.seen[lease]
-	if last.holder != i.Holder || !last.renewed.Equal(i.Renewed) {
-		last = lastSeen{i.Holder, i.Renewed, now}
+	if last.holder != installation.Holder || !last.renewed.Equal(installation.Renewed) {
+		last = lastSeen{installation.Holder, installation.Renewed, now}
 		g.seen[lease] = last
 	}
-	return now-last.at < i.Lasts
+	return now-last.at < installation.Lasts
 }
 
 // WhyIdle returns why the installation of a namespace may not act at a time, as its [Guard] has it; empty: it may. Whether others

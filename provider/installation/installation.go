@@ -109,17 +109,17 @@ func isOurs(l *coordinationv1.Lease) bool {
 // readOwnLease takes in the lease that an installation runs on, which was listed or is read now. Of one that was moved away
 // nothing counts but what was listed.
 func (i *Installation) readOwnLease(ctx context.Context, client kubernetes.Interface, name string, listed map[types.NamespacedName]*coordinationv1.Lease) error {
-	l := listed[types.NamespacedName{Namespace: i.Namespace, Name: name}]
-	if l == nil && name != source.DefaultLease && i.MovedTo == "" {
+	lease := listed[types.NamespacedName{Namespace: i.Namespace, Name: name}]
+	if lease == nil && name != source.DefaultLease && i.MovedTo == "" {
 		var err error
-		if l, err = leaseNamed(ctx, client, i.Namespace, name); err != nil {
+		if lease, err = leaseNamed(ctx, client, i.Namespace, name); err != nil {
 			return err
 		}
 	}
-	if l == nil {
-		l = &coordinationv1.Lease{}
+	if lease == nil {
+		lease = &coordinationv1.Lease{}
 	}
-	i.ReadLease(l)
+	i.ReadLease(lease)
 	return nil
 }
 

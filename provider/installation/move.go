@@ -97,14 +97,14 @@ func (m Move) copyAll(ctx context.Context) error {
 	if err := m.copySecrets(ctx, secretsOf(inv)); err != nil {
 		return err
 	}
-	c, err := m.newCopier(ctx)
+	copier, err := m.newCopier(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.people(ctx); err != nil {
+	if err := copier.people(ctx); err != nil {
 		return err
 	}
-	return c.own(ctx)
+	return copier.own(ctx)
 }
 
 // makeNamespace makes the namespace, where there is none, with the rights that agents' pods need.

@@ -38,7 +38,7 @@ func (w *Waiting) Report(ctx context.Context) {
 }
 
 func (w *Waiting) look(ctx context.Context) {
-	l, err := w.Client.CoordinationV1().Leases(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	lease, err := w.Client.CoordinationV1().Leases(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
 	switch {
 	case ctx.Err() != nil, apierrors.IsNotFound(err): // nobody leads
 	case apierrors.IsForbidden(err):
@@ -46,7 +46,7 @@ func (w *Waiting) look(ctx context.Context) {
 	case err != nil:
 		w.say(slog.LevelWarn, "Waiting to lead: the lease cannot be read", "err", err)
 	default:
-		w.lookAt(l)
+		w.lookAt(lease)
 	}
 }
 

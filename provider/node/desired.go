@@ -24,28 +24,28 @@ type desired struct {
 
 // desiredOf returns what the inventory wants of a Node; ok is false where it wants nothing.
 func (c *Controller) desiredOf(node *v1.Node) (d desired, ok bool) {
-	inv, m, err := c.options.Index.MachineOf(node)
-	c.Report(node, m, err)
-	if err != nil || m.State == inventory.StateRetired || initialising(node) && nodeindex.Expected(m) != nil {
+	inv, machine, err := c.options.Index.MachineOf(node)
+	c.Report(node, machine, err)
+	if err != nil || machine.State == inventory.StateRetired || initialising(node) && nodeindex.Expected(machine) != nil {
 		return desired{}, false
 	}
 	return desired{
-		labels: inv.Labels(m), taints: inv.Taints(m), providerID: m.ProviderID(), podCIDRs: c.freePodCIDRs(node, m), formerly: c.wanted.of(m),
+		labels: inv.Labels(machine), taints: inv.Taints(machine), providerID: machine.ProviderID(), podCIDRs: c.freePodCIDRs(node, machine), formerly: c.wanted.of(machine),
 	}, true
 }
 
 // freePodCIDRs returns the pod CIDRs that a Node without any should get. Blocks
 // that another Node has, by whatever hand, are reported and not given again.
-func (c *Controller) freePodCIDRs(node *v1.Node, m inventory.Machine) []netip.Prefix {
+func (c *Controller) freePodCIDRs(node *v1.Node, machine inventory.Machine) []netip.Prefix {
 	if len(node.Spec.PodCIDRs) > 0 {
 		return nil // they never change
 	}
-	if holder, taken := c.options.Index.PodCIDRHolder(m.PodCIDRs, node.Name); taken {
-		c.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, m.PodCIDRs, holder))
+	if holder, taken := c.options.Index.PodCIDRHolder(machine.PodCIDRs, node.Name); taken {
+		c.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, machine.PodCIDRs, holder))
 		return nil
 	}
 	c.cluster.Reports.Clear(node, reasonPodCIDRInUse)
-	return m.PodCIDRs
+	return machine.PodCIDRs
 }
 
 // patch returns what must be applied to a Node so that it is as desired; ok is

@@ -20,7 +20,7 @@ func initialising(node *v1.Node) bool {
 // node controller would write it, without its taint. ok is false where the inventory wants
 // nothing of the Node, and nothing was written.
 func (c *Controller) Initialize(ctx context.Context, nodes typedv1.NodeInterface, node *v1.Node) (applied *v1.Node, ok bool, err error) {
-	d, ok := c.desiredOf(node)
+	desired, ok := c.desiredOf(node)
 	if !ok {
 		return nil, false, nil
 	}
@@ -28,7 +28,7 @@ func (c *Controller) Initialize(ctx context.Context, nodes typedv1.NodeInterface
 	if err != nil {
 		return nil, true, err
 	}
-	patch, err := d.initial(current, node)
+	patch, err := desired.initial(current, node)
 	if err != nil {
 		return nil, true, err
 	}

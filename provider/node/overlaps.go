@@ -21,17 +21,17 @@ type overlaps struct {
 // report records an Event on every Node that has a pod CIDR of another one, and did not
 // before.
 func (o *overlaps) report(context.Context) {
-	c := o.controller
-	with := c.options.Index.PodCIDROverlaps()
+	controller := o.controller
+	with := controller.options.Index.PodCIDROverlaps()
 	for _, name := range slices.Concat(o.nodes, slices.Collect(maps.Keys(with))) {
-		node, err := c.nodes.Get(name)
+		node, err := controller.nodes.Get(name)
 		if err != nil {
 			continue // it is gone
 		}
 		if other := with[name]; other != "" {
-			c.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to, and of two of one second that whose name comes first", other, node.Spec.PodCIDRs))
+			controller.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to, and of two of one second that whose name comes first", other, node.Spec.PodCIDRs))
 		} else {
-			c.cluster.Reports.Clear(node, reasonPodCIDRInUse)
+			controller.cluster.Reports.Clear(node, reasonPodCIDRInUse)
 		}
 	}
 	o.nodes = slices.Sorted(maps.Keys(with))

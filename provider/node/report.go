@@ -22,9 +22,9 @@ const (
 )
 
 // Report records what is wrong with a Node, once for each thing, and clears what is wrong no
-// more. m and err are what [nodeindex.Index.MachineOf] says of it.
-func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
-	found := faults(c.options.Index.State(node), m, err)
+// more. machine and err are what [nodeindex.Index.MachineOf] says of it.
+func (c *Controller) Report(node *v1.Node, machine inventory.Machine, err error) {
+	found := faults(c.options.Index.State(node), machine, err)
 	for _, r := range inventory.MismatchReasons {
 		reason := string(r)
 		if message, there := found[reason]; there {
@@ -35,7 +35,7 @@ func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 	}
 	c.reportTaken(node)
 	if err == nil {
-		c.noteState(node, m)
+		c.noteState(node, machine)
 	}
 }
 
@@ -54,23 +54,23 @@ func (c *Controller) reportTaken(node *v1.Node) {
 
 // noteState records that the inventory has taken a machine out of service, and why, and that it is
 // in service again.
-func (c *Controller) noteState(node *v1.Node, m inventory.Machine) {
+func (c *Controller) noteState(node *v1.Node, machine inventory.Machine) {
 	why, over := "", false
-	if m.Reason != "" {
-		why = ": " + m.Reason
+	if machine.Reason != "" {
+		why = ": " + machine.Reason
 	}
 	for _, out := range []struct {
 		state         inventory.State
 		reason, words string
 	}{{inventory.StateMaintenance, reasonMaintenance, "in maintenance"}, {inventory.StateOff, reasonOff, "off"}} {
-		if m.State == out.state {
-			c.note(node, out.reason, "machine "+m.Name+" is "+out.words+why)
+		if machine.State == out.state {
+			c.note(node, out.reason, "machine "+machine.Name+" is "+out.words+why)
 		} else {
 			over = c.cluster.Reports.Clear(node, out.reason) || over
 		}
 	}
-	if over && m.State == inventory.StateActive {
-		c.cluster.Recorder.Event(node, v1.EventTypeNormal, reasonInService, "machine "+m.Name+" is in service again")
+	if over && machine.State == inventory.StateActive {
+		c.cluster.Recorder.Event(node, v1.EventTypeNormal, reasonInService, "machine "+machine.Name+" is in service again")
 	}
 }
 
@@ -95,14 +95,14 @@ func (c *Controller) forgetGone(node *v1.Node) {
 }
 
 // faults returns what is wrong with a Node, and the next step, by reason.
-func faults(node inventory.NodeState, m inventory.Machine, err error) map[string]string {
+func faults(node inventory.NodeState, machine inventory.Machine, err error) map[string]string {
 	found := map[string]string{}
 	switch {
 	case errors.Is(err, nodeindex.ErrNoInventory): // there is none to have a machine
 	case err != nil:
 		found[string(inventory.WhyNoMachine(err))] = err.Error()
 	default:
-		for _, mismatch := range m.Mismatches(node) {
+		for _, mismatch := range machine.Mismatches(node) {
 			found[string(mismatch.Reason)] = fmt.Sprintf("node %s: %s", node.Name, mismatch.Message)
 		}
 	}

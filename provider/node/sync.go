@@ -127,13 +127,13 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	d, ok := c.desiredOf(node)
+	desired, ok := c.desiredOf(node)
 	wrote, err := c.labelInPool(ctx, node)
 	if wrote || apierrors.IsConflict(err) {
 		return err // the informer shows what was written, and then the rest is done
 	}
 	if ok {
-		err = errors.Join(err, c.applyDesired(ctx, node, d)) // whoever refuses a label may take the rest
+		err = errors.Join(err, c.applyDesired(ctx, node, desired)) // whoever refuses a label may take the rest
 	}
 	return err
 }

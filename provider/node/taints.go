@@ -69,15 +69,15 @@ func mergeTaints(have []v1.Taint, recorded func(v1.Taint) bool, want []inventory
 			out = append(out, t)
 		}
 	}
-	for _, w := range want {
-		wanted := taintOf(w)
-		at := slices.IndexFunc(out, func(t v1.Taint) bool { return sameTaint(t, w) })
+	for _, taint := range want {
+		wanted := taintOf(taint)
+		at := slices.IndexFunc(out, func(t v1.Taint) bool { return sameTaint(t, taint) })
 		switch {
 		case at < 0:
 			out = append(out, wanted)
-		case out[at].Value == w.Value && !recorded(wanted):
+		case out[at].Value == taint.Value && !recorded(wanted):
 			continue // somebody else's, and just as we want it
-		case out[at].Value != w.Value:
+		case out[at].Value != taint.Value:
 			out[at] = wanted
 		}
 		ours = append(ours, wanted)

@@ -16,11 +16,11 @@ import (
 // StartNode starts the stock controller that initialises Nodes and keeps their
 // addresses. It looks at addresses every five minutes, and when a new inventory
 // is in force.
-func (c *Controllers) StartNode(ctx context.Context, s Start) error {
-	settings := s.Config.ComponentConfig
+func (c *Controllers) StartNode(ctx context.Context, start Start) error {
+	settings := start.Config.ComponentConfig
 	stock, err := cloudnode.NewCloudNodeController(
 		c.Nodes,
-		nodeInitClient(s.client(), c.Nodes.Lister(), c.Initialize),
+		nodeInitClient(start.client(), c.Nodes.Lister(), c.Initialize),
 		c.Cloud,
 		settings.NodeStatusUpdateFrequency.Duration,
 		settings.NodeController.ConcurrentNodeSyncs,
@@ -29,7 +29,7 @@ func (c *Controllers) StartNode(ctx context.Context, s Start) error {
 	if err != nil {
 		return err
 	}
-	go c.InForce.Once(ctx, func() { stock.RunWithContext(ctx, s.Context.ControllerManagerMetrics) })
+	go c.InForce.Once(ctx, func() { stock.RunWithContext(ctx, start.Context.ControllerManagerMetrics) })
 	go c.InForce.OnChange(ctx, func() {
 		if err := stock.UpdateNodeStatus(ctx); err != nil {
 			c.Log.Error("cannot update the addresses of nodes", "controller", names.CloudNodeController, "err", err)

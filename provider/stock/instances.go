@@ -24,54 +24,54 @@ var _ cloudprovider.InstancesV2 = InstancesV2{}
 // with "false" the lifecycle controller deletes a Node that is not Ready within
 // seconds. An error protects it.
 func (i InstancesV2) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
-	_, m, err := i.Index.MachineOf(node)
+	_, machine, err := i.Index.MachineOf(node)
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine):
 		return true, nil // none of ours
 	case err != nil:
 		return false, err
-	case m.Held:
-		return false, fmt.Errorf("machine %s is no longer mentioned in the inventory and is held; state: retired would let it go", m.Name)
+	case machine.Held:
+		return false, fmt.Errorf("machine %s is no longer mentioned in the inventory and is held; state: retired would let it go", machine.Name)
 	}
-	return m.State != inventory.StateRetired, nil
+	return machine.State != inventory.StateRetired, nil
 }
 
 // InstanceShutdown is true for a machine that is off.
 func (i InstancesV2) InstanceShutdown(_ context.Context, node *v1.Node) (bool, error) {
-	_, m, err := i.Index.MachineOf(node)
+	_, machine, err := i.Index.MachineOf(node)
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine):
 		return false, nil // none of ours
 	case err != nil:
 		return false, err
 	}
-	return m.State == inventory.StateOff, nil
+	return machine.State == inventory.StateOff, nil
 }
 
 // InstanceMetadata tells what the inventory knows of a Node. It is never nil
 // without an error: the stock controller would take the whole process down.
 func (i InstancesV2) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
-	inv, m, err := i.Index.MachineOf(node)
-	i.Report(node, m, err)
+	inv, machine, err := i.Index.MachineOf(node)
+	i.Report(node, machine, err)
 	if err != nil {
 		return nil, err
 	}
-	if err := nodeindex.Expected(m); err != nil {
+	if err := nodeindex.Expected(machine); err != nil {
 		return nil, err
 	}
-	return metadata(inv, m, node.Spec.ProviderID), nil
+	return metadata(inv, machine, node.Spec.ProviderID), nil
 }
 
 // metadata describes a machine. A provider ID that the Node has stays.
-func metadata(inv *inventory.Inventory, m inventory.Machine, providerID string) *cloudprovider.InstanceMetadata {
+func metadata(inv *inventory.Inventory, machine inventory.Machine, providerID string) *cloudprovider.InstanceMetadata {
 	if providerID == "" {
-		providerID = m.ProviderID()
+		providerID = machine.ProviderID()
 	}
-	rack, _ := inv.Rack(m.Rack)
+	rack, _ := inv.Rack(machine.Rack)
 	return &cloudprovider.InstanceMetadata{
 		ProviderID:    providerID,
-		InstanceType:  m.Type,
-		NodeAddresses: addresses(m),
+		InstanceType:  machine.Type,
+		NodeAddresses: addresses(machine),
 		Zone:          rack.Zone,
 		Region:        inv.Region,
 	}
@@ -79,16 +79,16 @@ func metadata(inv *inventory.Inventory, m inventory.Machine, providerID string) 
 
 // addresses of a machine, in its order of preference. Without a host name of
 // the inventory the stock controller keeps the kubelet's.
-func addresses(m inventory.Machine) []v1.NodeAddress {
+func addresses(machine inventory.Machine) []v1.NodeAddress {
 	var out []v1.NodeAddress
-	for _, a := range m.Addresses {
+	for _, a := range machine.Addresses {
 		out = append(out, v1.NodeAddress{Type: v1.NodeInternalIP, Address: a.String()})
 	}
-	for _, a := range m.ExternalAddresses {
+	for _, a := range machine.ExternalAddresses {
 		out = append(out, v1.NodeAddress{Type: v1.NodeExternalIP, Address: a.String()})
 	}
-	if m.Hostname != "" {
-		out = append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: m.Hostname})
+	if machine.Hostname != "" {
+		out = append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: machine.Hostname})
 	}
 	return out
 }

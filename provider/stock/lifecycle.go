@@ -20,9 +20,9 @@ import (
 // should be: of a Node that is another by now, of an inventory that another
 // leader has replaced. So a "no" is given only after a look at the API server,
 // and deletes the Node that was seen there and no other.
-func (c *Controllers) StartLifecycle(ctx context.Context, s Start) error {
-	settings := s.Config.ComponentConfig.NodeLifecycleController
-	client := s.client()
+func (c *Controllers) StartLifecycle(ctx context.Context, start Start) error {
+	settings := start.Config.ComponentConfig.NodeLifecycleController
+	client := start.client()
 	cloud := &verifyingCloud{Interface: c.Cloud, nodes: client.CoreV1().Nodes(), current: c.Current}
 	stock, err := nodelifecycle.NewCloudNodeLifecycleController(
 		c.Nodes, preconditionClient(client, &cloud.verified), cloud,
@@ -31,7 +31,7 @@ func (c *Controllers) StartLifecycle(ctx context.Context, s Start) error {
 	if err != nil {
 		return err
 	}
-	go c.InForce.Once(ctx, func() { stock.Run(ctx, s.Context.ControllerManagerMetrics) })
+	go c.InForce.Once(ctx, func() { stock.Run(ctx, start.Context.ControllerManagerMetrics) })
 	return nil
 }
 

@@ -20,14 +20,14 @@ import (
 // StartRoute has the stock route controller run while the inventory in force has
 // a pod network. Its cluster CIDRs are the pod network's, or those of
 // --cluster-cidr; without any the stock start would end the process.
-func (c *Controllers) StartRoute(ctx context.Context, s Start) error {
-	if !s.Config.ComponentConfig.KubeCloudShared.ConfigureCloudRoutes {
+func (c *Controllers) StartRoute(ctx context.Context, start Start) error {
+	if !start.Config.ComponentConfig.KubeCloudShared.ConfigureCloudRoutes {
 		return nil
 	}
-	if _, err := parseCIDRs(s.Config.ComponentConfig.KubeCloudShared.ClusterCIDR); err != nil {
+	if _, err := parseCIDRs(start.Config.ComponentConfig.KubeCloudShared.ClusterCIDR); err != nil {
 		return fmt.Errorf("--cluster-cidr: %w", err)
 	}
-	r := &routeController{Controllers: c, start: s, stop: func() {}}
+	r := &routeController{Controllers: c, start: start, stop: func() {}}
 	go c.InForce.OnChange(ctx, func() { r.adapt(ctx) })
 	return nil
 }

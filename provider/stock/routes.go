@@ -101,7 +101,7 @@ func (r Routes) acknowledged(node *v1.Node) bool {
 // routersCarryPods reports whether routers are on the way between the Node's pods and those
 // of any other machine that has a Node: in fabric, beyond its own subnet.
 func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
-	m, err := nodeindex.Match(inv, nodeindex.Identity(node))
+	machine, err := nodeindex.Match(inv, nodeindex.Identity(node))
 	switch {
 	case err != nil:
 		return true // it cannot be told
@@ -110,7 +110,7 @@ func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
 	}
 	for other := range inv.Machines() {
 		hasNode := other.State != inventory.StatePlanned && other.State != inventory.StateRetired
-		if hasNode && !inv.SameSubnet(m, other) {
+		if hasNode && !inv.SameSubnet(machine, other) {
 			return true
 		}
 	}

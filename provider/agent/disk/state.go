@@ -158,14 +158,14 @@ func (d Dir) PreviousRun() PreviousRun {
 	case last.BootID != now.BootID:
 		return PreviousRun{Counts: isAge(now.Wall.Sub(last.Wall), keepsFor), Booted: true, Lost: last.Lost}
 	}
-	p := PreviousRun{Counts: true, Follows: isAge(now.Up-last.Up, followsWithin), Lost: last.Lost, Claims: last.Claims}
-	if p.Follows && last.Drained != nil {
-		p.Drained = last.Drained
-		if *p.Drained >= 0 {
-			*p.Drained += now.Up - last.Up
+	run := PreviousRun{Counts: true, Follows: isAge(now.Up-last.Up, followsWithin), Lost: last.Lost, Claims: last.Claims}
+	if run.Follows && last.Drained != nil {
+		run.Drained = last.Drained
+		if *run.Drained >= 0 {
+			*run.Drained += now.Up - last.Up
 		}
 	}
-	return p
+	return run
 }
 
 // isAge reports whether something is younger than a limit. What is yet to come has no age:
@@ -236,16 +236,16 @@ func (d Dir) Save(in plan.Inputs) error {
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}
-	b, err := json.Marshal(s)
+	data, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(data)
 	if d.last.is(sum) && d.last.isThere(d.dir) {
 		return nil
 	}
 	d.last.forget() // nobody is to miss the file that is about to go
-	if err := d.replace(StateFile, b); err != nil {
+	if err := d.replace(StateFile, data); err != nil {
 		return err
 	}
 	file, err := os.Stat(filepath.Join(d.dir, StateFile))

@@ -94,14 +94,14 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 // otherwise. Many events change nothing here: a Service comes before its VIP does.
 func (c *Index) All() sorted.List[advertise.Offer] {
 	var gone, put []advertise.Offer
-	for k := range c.touched {
-		before, now := c.offers[k], c.offer(k)
+	for key := range c.touched {
+		before, now := c.offers[key], c.offer(key)
 		if slices.Equal(before, now) {
 			continue
 		}
 		gone, put = append(gone, before...), append(put, now...)
-		if c.offers[k] = now; len(now) == 0 {
-			delete(c.offers, k)
+		if c.offers[key] = now; len(now) == 0 {
+			delete(c.offers, key)
 		}
 	}
 	c.touched = map[lb.ServiceKey]struct{}{} // to clear one that was large once takes long
@@ -115,25 +115,25 @@ func (c *Index) All() sorted.List[advertise.Offer] {
 // offer is what a Service offers: each of its VIPs with the endpoints of that family. A
 // VIP is its own if the claim of that name says so; what the Service's status says
 // counts for nothing (CVE-2020-8554), but that kube-proxy has no rules for what it does not show.
-func (c *Index) offer(k lb.ServiceKey) []advertise.Offer {
-	s, ok := c.services[k]
-	if !ok || !s.Ours {
+func (c *Index) offer(key lb.ServiceKey) []advertise.Offer {
+	service, ok := c.services[key]
+	if !ok || !service.Ours {
 		return nil
 	}
 	var out []advertise.Offer
-	for vip, claim := range c.claims[k] {
-		if claim.heldBy(s) {
-			endpoints, at := c.count(k, vip.Is4())
-			frontend := s.Frontend
-			frontend.Shown = slices.Contains(s.Shown, vip)
-			o := advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: endpoints, Frontend: frontend, Labels: s.Labels}
+	for vip, claim := range c.claims[key] {
+		if claim.heldBy(service) {
+			endpoints, at := c.count(key, vip.Is4())
+			frontend := service.Frontend
+			frontend.Shown = slices.Contains(service.Shown, vip)
+			offer := advertise.Offer{Service: key, VIP: vip, LocalTraffic: service.LocalTraffic, Endpoints: endpoints, Frontend: frontend, Labels: service.Labels}
 			if slices.ContainsFunc(c.links, func(p netip.Prefix) bool { return p.Contains(vip) }) {
-				o.Link = advertise.OnLink{Homes: claim.Homes, Home: s.Home}
-				if s.LocalTraffic {
-					o.Link.At = at()
+				offer.Link = advertise.OnLink{Homes: claim.Homes, Home: service.Home}
+				if service.LocalTraffic {
+					offer.Link.At = at()
 				}
 			}
-			out = append(out, o)
+			out = append(out, offer)
 		}
 	}
 	slices.SortFunc(out, advertise.Offer.Compare)

@@ -35,14 +35,14 @@ const portsKept = 8
 // ServiceOf keeps the labels of the given keys, which are sorted, and no others.
 func ServiceOf(labels []string) func(any) Service {
 	return func(obj any) Service {
-		s := obj.(*corev1.Service)
-		class := s.Spec.LoadBalancerClass
+		service := obj.(*corev1.Service)
+		class := service.Spec.LoadBalancerClass
 		return Service{
-			Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
-			LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
-			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || lb.IsOurClass(*class)),
-			Labels: advertise.LabelsOf(s.Labels, labels), Home: s.Annotations[lb.HomeAnnotation],
-			Shown: endpoints.ShownBy(s),
+			Key: lb.ServiceKey{Namespace: service.Namespace, Name: service.Name}, UID: string(service.UID),
+			LocalTraffic: service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(service),
+			Ours:   service.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || lb.IsOurClass(*class)),
+			Labels: advertise.LabelsOf(service.Labels, labels), Home: service.Annotations[lb.HomeAnnotation],
+			Shown: endpoints.ShownBy(service),
 		}
 	}
 }
@@ -73,15 +73,15 @@ func ClaimOf(obj any) Claim {
 	if err != nil || vip.Is4In6() || vip.Zone() != "" || ref == nil || ref.Group != "" || ref.Resource != "services" {
 		return Claim{}
 	}
-	c := Claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation], Homes: ip.Annotations[lb.HomesAnnotation], Owner: ip.Labels[lb.OwnerLabel]}
-	c.Holders = append(c.Holders, lb.ServiceKey{Namespace: ref.Namespace, Name: ref.Name})
+	claim := Claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation], Homes: ip.Annotations[lb.HomesAnnotation], Owner: ip.Labels[lb.OwnerLabel]}
+	claim.Holders = append(claim.Holders, lb.ServiceKey{Namespace: ref.Namespace, Name: ref.Name})
 	for _, s := range strings.Split(ip.Annotations[lb.SharedByAnnotation], ",") {
 		namespace, name, ok := strings.Cut(strings.TrimSpace(s), "/")
-		if key := (lb.ServiceKey{Namespace: namespace, Name: name}); ok && !slices.Contains(c.Holders, key) {
-			c.Holders = append(c.Holders, key)
+		if key := (lb.ServiceKey{Namespace: namespace, Name: name}); ok && !slices.Contains(claim.Holders, key) {
+			claim.Holders = append(claim.Holders, key)
 		}
 	}
-	return c
+	return claim
 }
 
 // EndpointSlice is what the agent needs of an EndpointSlice.

@@ -100,18 +100,18 @@ func (in Inputs) Begin() error {
 // PoolAddresses are the addresses that a VIP can have. What a pool
 // excludes may be a machine's: it is reached as ever.
 func PoolAddresses(inv *inventory.Inventory) *netipx.IPSet {
-	var b netipx.IPSetBuilder
+	var set netipx.IPSetBuilder
 	for _, p := range inv.Pools {
 		for _, r := range p.Ranges {
-			b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+			set.AddRange(netipx.IPRangeFrom(r.First, r.Last))
 		}
 	}
 	for _, p := range inv.Pools {
 		for _, r := range p.Exclude {
-			b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
+			set.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
 		}
 	}
-	return SetOf(&b)
+	return SetOf(&set)
 }
 
 func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix { return PrefixesIn(SetOf(b)) }

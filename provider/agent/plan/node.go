@@ -32,17 +32,17 @@ const ShuttingDown = "node is shutting down"
 
 // NodeOf keeps of a *corev1.Node what the agent needs.
 func NodeOf(obj any) Node {
-	n := obj.(*corev1.Node)
-	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
+	node := obj.(*corev1.Node)
+	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
 	out := Node{
 		Node: routing.Node{
-			Name: n.Name, ProviderID: n.Spec.ProviderID, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
-			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
+			Name: node.Name, ProviderID: node.Spec.ProviderID, Rack: node.Labels[inventory.LabelRack], Created: node.CreationTimestamp.UTC(),
+			Addresses: internalAddresses(node), PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs),
 		},
-		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID), Name: n.Name},
+		Identity: inventory.NodeIdentity{ProviderID: node.Spec.ProviderID, SystemUUID: inventory.ReportedUUID(node.Status.NodeInfo.SystemUUID), Name: node.Name},
 		Excluded: excluded,
 	}
-	for _, c := range n.Status.Conditions {
+	for _, c := range node.Status.Conditions {
 		switch c.Type {
 		case lb.FabricReady:
 			out.Condition = Condition{Ready: c.Status, Reason: c.Reason, Message: c.Message}

@@ -27,21 +27,21 @@ type Plan struct {
 
 // Of plans announcements beside the routes. A pod CIDR of ours that an older Node
 // claims is not announced: what we said of it would draw that Node's packets here.
-func Of(announcer *advertise.Planner, in Inputs, m inventory.Machine, ph Phase, proxyHealthy bool, st Step, routes routing.Table) Plan {
+func Of(announcer *advertise.Planner, in Inputs, machine inventory.Machine, ph Phase, proxyHealthy bool, st Step, routes routing.Table) Plan {
 	view := advertise.View{
-		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Passed,
+		Inventory: announcing(in.Inventory, st), Machine: machine, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Passed,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	}
 	announce := announcer.Plan(view)
-	p := Plan{Refused: announce.Refusals, Demoted: announce.Demotions, Routing: routes, Links: advertise.LinksOf(view)}
-	for _, l := range p.Links {
-		p.Refused = p.Refused.Edit(nil, l.Refusals)
+	plan := Plan{Refused: announce.Refusals, Demoted: announce.Demotions, Routing: routes, Links: advertise.LinksOf(view)}
+	for _, l := range plan.Links {
+		plan.Refused = plan.Refused.Edit(nil, l.Refusals)
 	}
-	p.BGP = bgp.Config{RouterID: routerID(m.Addresses), Within: mayLeave(in, m)}
+	plan.BGP = bgp.Config{RouterID: routerID(machine.Addresses), Within: mayLeave(in, machine)}
 	for _, s := range announce.Sessions {
-		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
+		plan.BGP.Sessions = append(plan.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
 	}
-	return p
+	return plan
 }
 
 // announcing is the inventory as it counts for announcements.
@@ -79,21 +79,21 @@ func RoutingView(in Inputs, m inventory.Machine, mode inventory.Mode, down map[n
 
 // mayLeave bounds what any session may say, whatever the planner says: the declared
 // pools, but for what is announced on links, and pod CIDRs.
-func mayLeave(in Inputs, m inventory.Machine) []netip.Prefix {
-	var b netipx.IPSetBuilder
+func mayLeave(in Inputs, machine inventory.Machine) []netip.Prefix {
+	var set netipx.IPSetBuilder
 	for _, p := range in.Inventory.Pools {
 		for _, r := range p.RangesOverBGP() {
-			b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+			set.AddRange(netipx.IPRangeFrom(r.First, r.Last))
 		}
 	}
-	pods := slices.Concat(in.Inventory.PodNetwork.CIDRs, m.PodCIDRs)
+	pods := slices.Concat(in.Inventory.PodNetwork.CIDRs, machine.PodCIDRs)
 	if len(pods) == 0 {
 		pods = in.Self.PodCIDRs // a CNI's
 	}
 	for _, p := range pods {
-		b.AddPrefix(p)
+		set.AddPrefix(p)
 	}
-	return prefixesOf(&b)
+	return prefixesOf(&set)
 }
 
 // routerID is the machine's first IPv4 address. A machine without one gets a number
@@ -103,18 +103,18 @@ func routerID(addrs []netip.Addr) netip.Addr {
 	if a := inventory.FirstOf(addrs, true); a.IsValid() {
 		return a
 	}
-	h := fnv.New32a()
+	sum := fnv.New32a()
 	for _, a := range addrs {
 		b := a.As16()
-		_, _ = h.Write(b[:])
+		_, _ = sum.Write(b[:])
 	}
 	for {
 		var id [4]byte
-		binary.BigEndian.PutUint32(id[:], h.Sum32())
+		binary.BigEndian.PutUint32(id[:], sum.Sum32())
 		if isHost(id) {
 			return netip.AddrFrom4(id)
 		}
-		_, _ = h.Write([]byte{0})
+		_, _ = sum.Write([]byte{0})
 	}
 }
 
@@ -124,14 +124,14 @@ func isHost(a [4]byte) bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
 
 // Reasons counts the refusals of a plan by reason.
 func (p Plan) Reasons() map[string]int {
-	n := map[string]int{}
+	counts := map[string]int{}
 	for r := range p.Refused.All() {
-		n[string(r.Reason)]++
+		counts[string(r.Reason)]++
 	}
 	for _, r := range p.Routing.Refusals {
-		n[string(r.Reason)]++
+		counts[string(r.Reason)]++
 	}
-	return n
+	return counts
 }
 
 // Key tells apart what something was planned from: the same key, the same plan.

@@ -120,21 +120,21 @@ func (p *Health) IsKubeProxy() bool {
 
 // Observe takes one answer and reports whether the state changed. At the start, when
 // nothing is announced yet, one answer is enough.
-func (p *Health) Observe(a Answer, now time.Time) bool {
+func (p *Health) Observe(answer Answer, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was, first := p.healthy, !p.asked
 	p.asked = true
 	switch {
-	case a == Unhealthy:
+	case answer == Unhealthy:
 		if p.bad++; first || p.bad >= UnhealthyAfter {
 			p.healthy = false
 		}
-	case a == Silent && !p.served && now.Before(p.bootGrace):
+	case answer == Silent && !p.served && now.Before(p.bootGrace):
 		p.healthy = false
 	default:
 		p.bad, p.healthy = 0, true
-		p.served = p.served || a == Serves
+		p.served = p.served || answer == Serves
 	}
 	return first || p.healthy != was
 }

@@ -96,13 +96,13 @@ func (l *lookout) absent(ctx context.Context, with kubeproxy.Round, some []adver
 		if ctx.Err() != nil {
 			return nil // what was not asked counts as absent
 		}
-		for _, a := range answers {
+		for _, answer := range answers {
 			switch {
-			case a.Evidence == advertise.Present && !l.seen[a.Question]:
-				l.seen[a.Question] = true
-				l.there = append(l.there, a.Question)
-			case a.Evidence == advertise.Absent && l.seen[a.Question]:
-				all = append(all, a.Question)
+			case answer.Evidence == advertise.Present && !l.seen[answer.Question]:
+				l.seen[answer.Question] = true
+				l.there = append(l.there, answer.Question)
+			case answer.Evidence == advertise.Absent && l.seen[answer.Question]:
+				all = append(all, answer.Question)
 			}
 		}
 	}

@@ -66,20 +66,20 @@ func (s Statement) Condition() plan.Condition {
 
 // Statement judges the counts of the tally.
 func (t Tally) Statement() Statement {
-	s := Statement{Ready: corev1.ConditionFalse, Report: lb.Report{Counts: t.Counts()}}
+	statement := Statement{Ready: corev1.ConditionFalse, Report: lb.Report{Counts: t.Counts()}}
 	switch missing := t.SessionsWanted - t.Sessions; {
 	case t.Routes != t.RoutesWanted:
-		s.reason = Incomplete
+		statement.reason = Incomplete
 	case t.CutOff:
-		s.reason = CutOff
+		statement.reason = CutOff
 	case missing == 0:
-		s.Ready, s.reason = corev1.ConditionTrue, AsPlanned
+		statement.Ready, statement.reason = corev1.ConditionTrue, AsPlanned
 	case missing == t.PassedBy:
-		s.reason = Degraded
+		statement.reason = Degraded
 	default:
-		s.reason = SessionsDown
+		statement.reason = SessionsDown
 	}
-	return s
+	return statement
 }
 
 // Outdated adds that a newer version stored what this agent does not read. All else that
@@ -159,7 +159,7 @@ func (w *Writer) Set(c plan.Condition) { w.want.Put(c) }
 
 // Run writes what is wanted, the latest, until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
-	var c plan.Condition
+	var condition plan.Condition
 	var again <-chan time.Time
 	beat := time.NewTimer(rand.N(beatEvery))
 	defer beat.Stop()
@@ -168,14 +168,14 @@ func (w *Writer) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			w.beat(ctx, c)
+			w.beat(ctx, condition)
 			beat.Reset(beatEvery)
 			continue
-		case c = <-w.want:
+		case condition = <-w.want:
 		case <-again:
 		}
 		again = nil
-		if wait := w.write(ctx, c); wait > 0 {
+		if wait := w.write(ctx, condition); wait > 0 {
 			again = time.After(wait)
 		}
 	}
@@ -183,29 +183,29 @@ func (w *Writer) Run(ctx context.Context) {
 
 // write writes one condition unless the Node bears it, and returns how long to wait until it is
 // tried again; 0: until the next one is wanted.
-func (w *Writer) write(ctx context.Context, c plan.Condition) time.Duration {
-	n, there := w.now()
+func (w *Writer) write(ctx context.Context, condition plan.Condition) time.Duration {
+	node, there := w.now()
 	if !there {
 		return 0 // there is nothing to write to; the next pass sets it again
 	}
 	now := w.clock()
-	shown := w.last.shownAt(n.Condition, now)
-	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && sayAlike(shown, c)
+	shown := w.last.shownAt(node.Condition, now)
+	reworded := shown.Ready == condition.Ready && shown.Reason == condition.Reason && sayAlike(shown, condition)
 	switch left := w.reworded.Add(w.rewordEvery).Sub(now); {
-	case shown == c:
+	case shown == condition:
 		return 0
 	case reworded && left > 0:
 		return left
 	}
-	if err := w.patch(ctx, shown, c); err != nil {
+	if err := w.patch(ctx, shown, condition); err != nil {
 		w.log.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
 		return writeRetry
 	}
-	w.last = written{n.Condition, c, now}
+	w.last = written{node.Condition, condition, now}
 	if reworded {
 		w.reworded = now
 	}
-	w.log.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
+	w.log.Info("wrote the condition", "type", lb.FabricReady, "status", condition.Ready, "reason", condition.Reason, "message", condition.Message)
 	return 0
 }
 

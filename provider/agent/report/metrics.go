@@ -25,8 +25,8 @@ type Metrics struct {
 }
 
 // newMetrics returns metrics that nobody has counted in, and that ask the board at each scrape.
-func newMetrics(b *Board) *Metrics {
-	m := &Metrics{
+func newMetrics(board *Board) *Metrics {
+	metrics := &Metrics{
 		registry: prometheus.NewRegistry(),
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plinth_agent_passes_total", Help: "Passes over the whole state, by result: ok or failed in part.",
@@ -45,23 +45,23 @@ func newMetrics(b *Board) *Metrics {
 			Name: "plinth_agent_kernel_doubts_total", Help: "Times that the kernel's routes were read back because of an event.",
 		}),
 	}
-	m.rulesWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	metrics.rulesWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "plinth_agent_proxy_rules_wait_seconds",
 		Help:    "Time that a VIP waited for kube-proxy's rules before it was announced, by how that ended: present (they were seen), unknown (nobody could be asked), overdue (the bound was over).",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 45},
 	}, []string{"evidence"})
-	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, m.rulesWait, scraped{b}, buildinfo.Metric{})
-	return m
+	metrics.registry.MustRegister(metrics.passes, metrics.duration, metrics.written, metrics.retried, metrics.doubts, metrics.rulesWait, scraped{board}, buildinfo.Metric{})
+	return metrics
 }
 
 // Pass counts a pass.
-func (m *Metrics) Pass(d time.Duration, reached kernel.State, err error) {
+func (m *Metrics) Pass(duration time.Duration, reached kernel.State, err error) {
 	result := "ok"
 	if err != nil {
 		result = "failed"
 	}
 	m.passes.WithLabelValues(result).Inc()
-	m.duration.Observe(d.Seconds())
+	m.duration.Observe(duration.Seconds())
 	m.written.Add(float64(reached.Changed))
 	m.retried.Add(float64(len(reached.Retried)))
 }
@@ -113,20 +113,20 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, x := range s.board.ask.Sessions(context.Background()) {
-		labels := []string{x.Router, x.Addr.String()}
-		gauge(sessionUp, number(x.Up), labels...)
-		if !x.Up {
-			gauge(sessionDown, 1, append(labels, string(x.Cause))...)
+	for _, state := range s.board.ask.Sessions(context.Background()) {
+		labels := []string{state.Router, state.Addr.String()}
+		gauge(sessionUp, number(state.Up), labels...)
+		if !state.Up {
+			gauge(sessionDown, 1, append(labels, string(state.Cause))...)
 		}
-		if x.BFD != "" {
-			gauge(pathWatched, number(x.BFD == "up"), labels...)
+		if state.BFD != "" {
+			gauge(pathWatched, number(state.BFD == "up"), labels...)
 		}
-		gauge(sessionSince, float64(x.Since.UnixMilli())/1000, labels...)
-		gauge(sessionTold, float64(len(x.Announced)), labels...)
-		gauge(sessionKept, float64(x.Refused), labels...)
-		gauge(sessionHeard, float64(x.Accepted), labels...)
-		ch <- prometheus.MustNewConstMetric(sessionLost, prometheus.CounterValue, float64(x.Losses), labels...)
+		gauge(sessionSince, float64(state.Since.UnixMilli())/1000, labels...)
+		gauge(sessionTold, float64(len(state.Announced)), labels...)
+		gauge(sessionKept, float64(state.Refused), labels...)
+		gauge(sessionHeard, float64(state.Accepted), labels...)
+		ch <- prometheus.MustNewConstMetric(sessionLost, prometheus.CounterValue, float64(state.Losses), labels...)
 	}
 	for kind, d := range s.board.ask.LastSeen() {
 		gauge(staleness, d.Seconds(), kind)

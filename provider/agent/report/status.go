@@ -171,15 +171,15 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 
 func refusals(all sorted.List[advertise.Refusal]) []RefusalStatus {
 	out := make([]RefusalStatus, 0, all.Len())
-	for r := range all.All() {
-		s := RefusalStatus{Router: r.Router, Reason: string(r.Reason)}
-		if r.VIP.IsValid() {
-			s.Service, s.VIP = r.Service.String(), r.VIP.String()
+	for refusal := range all.All() {
+		status := RefusalStatus{Router: refusal.Router, Reason: string(refusal.Reason)}
+		if refusal.VIP.IsValid() {
+			status.Service, status.VIP = refusal.Service.String(), refusal.VIP.String()
 		}
-		if r.PodCIDR.IsValid() {
-			s.PodCIDR = r.PodCIDR.String()
+		if refusal.PodCIDR.IsValid() {
+			status.PodCIDR = refusal.PodCIDR.String()
 		}
-		out = append(out, s)
+		out = append(out, status)
 	}
 	return out
 }
@@ -187,16 +187,16 @@ func refusals(all sorted.List[advertise.Refusal]) []RefusalStatus {
 // exempt are the VIPs that are announced to some router, or answered for, and that kube-proxy is not asked about.
 func exempt(offers sorted.List[advertise.Offer], refused sorted.List[advertise.Refusal]) []RefusalStatus {
 	out := []RefusalStatus{}
-	for o := range offers.All() {
-		reason := o.Frontend.Proxy.Reason()
+	for offer := range offers.All() {
+		reason := offer.Frontend.Proxy.Reason()
 		if reason == "" {
 			continue
 		}
-		no, is := refused.Next(advertise.Refusal{Service: o.Service, VIP: o.VIP}) // that names no router comes first
-		if is && no.Service == o.Service && no.VIP == o.VIP && no.Router == "" {
+		no, is := refused.Next(advertise.Refusal{Service: offer.Service, VIP: offer.VIP}) // that names no router comes first
+		if is && no.Service == offer.Service && no.VIP == offer.VIP && no.Router == "" {
 			continue
 		}
-		out = append(out, RefusalStatus{Service: o.Service.String(), VIP: o.VIP.String(), Reason: string(reason)})
+		out = append(out, RefusalStatus{Service: offer.Service.String(), VIP: offer.VIP.String(), Reason: string(reason)})
 	}
 	return out
 }
@@ -219,18 +219,18 @@ func holdTime(s bgp.SessionState) string {
 
 func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	out := make([]SessionStatus, 0, len(all))
-	for _, s := range all {
-		x := SessionStatus{
-			Router: s.Router, Address: s.Addr.String(), Phase: s.Phase, Up: s.Up, Since: s.Since.UTC(), Cause: string(s.Cause), Detail: s.Detail,
-			BFD: s.BFD, HoldTime: holdTime(s), Losses: s.Losses, Flaps: s.Flaps, HeldUntil: s.HeldUntil.UTC(), Accepted: s.Accepted, Refused: s.Refused, Announced: make([]string, 0, len(s.Announced)),
+	for _, state := range all {
+		status := SessionStatus{
+			Router: state.Router, Address: state.Addr.String(), Phase: state.Phase, Up: state.Up, Since: state.Since.UTC(), Cause: string(state.Cause), Detail: state.Detail,
+			BFD: state.BFD, HoldTime: holdTime(state), Losses: state.Losses, Flaps: state.Flaps, HeldUntil: state.HeldUntil.UTC(), Accepted: state.Accepted, Refused: state.Refused, Announced: make([]string, 0, len(state.Announced)),
 		}
-		for _, p := range s.Announced {
-			x.Announced = append(x.Announced, p.String())
+		for _, p := range state.Announced {
+			status.Announced = append(status.Announced, p.String())
 		}
-		for _, r := range s.Refusals {
-			x.Refusals = append(x.Refusals, RefusedStatus{r.Prefix.String(), string(r.Reason), r.Detail})
+		for _, r := range state.Refusals {
+			status.Refusals = append(status.Refusals, RefusedStatus{r.Prefix.String(), string(r.Reason), r.Detail})
 		}
-		out = append(out, x)
+		out = append(out, status)
 	}
 	return out
 }

@@ -93,11 +93,11 @@ func follow[V any, L runtime.Object](ctx context.Context, m *objectCache[V], cli
 // notRestored returns an error that has everything listed anew if a watch is to go on
 // from a resource version that is yet to come: etcd was restored from a backup, and the
 // watch would say nothing until then (kubernetes/kubernetes#107457).
-func notRestored[L runtime.Object](ctx context.Context, client typed[L], o metav1.ListOptions) error {
-	if o.ResourceVersion == "" || o.SendInitialEvents != nil {
+func notRestored[L runtime.Object](ctx context.Context, client typed[L], options metav1.ListOptions) error {
+	if options.ResourceVersion == "" || options.SendInitialEvents != nil {
 		return nil // it begins with a list
 	}
-	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: o.LabelSelector, FieldSelector: o.FieldSelector, Limit: 1})
+	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func notRestored[L runtime.Object](ctx context.Context, client typed[L], o metav
 	if err != nil {
 		return err
 	}
-	if order, err := resourceversion.CompareResourceVersion(now.GetResourceVersion(), o.ResourceVersion); err == nil && order < 0 {
+	if order, err := resourceversion.CompareResourceVersion(now.GetResourceVersion(), options.ResourceVersion); err == nil && order < 0 {
 		return apierrors.NewResourceExpired("the store has gone back to resource version " + now.GetResourceVersion())
 	}
 	return nil
@@ -123,16 +123,16 @@ func (m *objectCache[V]) put(obj any) bool {
 	if err != nil {
 		return false
 	}
-	v := m.reduce(obj)
+	value := m.reduce(obj)
 	old, had := m.items[key]
-	if had && reflect.DeepEqual(old, v) {
+	if had && reflect.DeepEqual(old, value) {
 		return false
 	}
-	m.items[key] = v
+	m.items[key] = value
 	if had {
-		m.change(key, &old, &v)
+		m.change(key, &old, &value)
 	} else {
-		m.change(key, nil, &v)
+		m.change(key, nil, &value)
 	}
 	return true
 }

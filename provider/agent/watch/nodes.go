@@ -113,18 +113,18 @@ func (s *Sources) neighbours() []*routing.Node {
 }
 
 // put has a sorted list hold a Node, or none of that name.
-func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
+func put(sorted []*routing.Node, name string, node *routing.Node) []*routing.Node {
 	i, there := slices.BinarySearchFunc(sorted, name, func(n *routing.Node, name string) int { return strings.Compare(n.Name, name) })
 	switch {
-	case n == nil && there:
+	case node == nil && there:
 		return slices.Delete(sorted, i, i+1)
-	case n == nil:
+	case node == nil:
 		return sorted
 	case there:
-		sorted[i] = n
+		sorted[i] = node
 		return sorted
 	}
-	return slices.Insert(sorted, i, n)
+	return slices.Insert(sorted, i, node)
 }
 
 // forgetOrder says that the Nodes are others than they were.

@@ -97,34 +97,34 @@ const secretPatience = 5 * time.Second
 
 // New returns sources that have asked nobody yet. Changed is called whenever a snapshot may be another one.
 func New(log *slog.Logger, client kubernetes.Interface, namespace, nodeName string, changed func()) *Sources {
-	s := &Sources{
+	sources := &Sources{
 		log: log, client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: accepted{lastSeen: time.Now()},
 		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), order: order{moved: map[string]*routing.Node{}},
 		taken: ofPools{departed: departed{since: map[netip.Prefix]time.Time{}}}, caches: caches{secrets: map[string]*objectCache[map[string][]byte]{}},
 		following: following{stopSecret: map[string]context.CancelFunc{}},
 	}
-	s.FollowInventory = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
-		return source.Follow(ctx, watchdogClient{client, s.seeAccepted}, namespace, rack, nodeName, set)
+	sources.FollowInventory = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
+		return source.Follow(ctx, watchdogClient{client, sources.seeAccepted}, namespace, rack, nodeName, set)
 	}
-	s.caches.self = newCache("node", &s.mu, plan.NodeOf, changed)
-	s.caches.services = newCache("services", &s.mu, offers.ServiceOf(nil), changed)
-	s.caches.claims = newCache("ipaddresses", &s.mu, s.readClaim, changed)
-	s.caches.endpoints = newCache("endpointslices", &s.mu, offers.EndpointSliceOf(nodeName), changed)
-	s.caches.endpoints.change = s.index.SliceChanged
-	s.caches.claims.change = func(key string, old, now *offers.Claim) {
-		s.index.ClaimChanged(key, old, now)
-		s.unread.claim(key, now)
+	sources.caches.self = newCache("node", &sources.mu, plan.NodeOf, changed)
+	sources.caches.services = newCache("services", &sources.mu, offers.ServiceOf(nil), changed)
+	sources.caches.claims = newCache("ipaddresses", &sources.mu, sources.readClaim, changed)
+	sources.caches.endpoints = newCache("endpointslices", &sources.mu, offers.EndpointSliceOf(nodeName), changed)
+	sources.caches.endpoints.change = sources.index.SliceChanged
+	sources.caches.claims.change = func(key string, old, now *offers.Claim) {
+		sources.index.ClaimChanged(key, old, now)
+		sources.unread.claim(key, now)
 	}
-	s.caches.inPools = newCache("nodes", &s.mu, reduceTaken, changed)
-	s.caches.inPools.change = s.takenChanged
-	s.caches.self.change = func(_ string, old, now *plan.Node) {
+	sources.caches.inPools = newCache("nodes", &sources.mu, reduceTaken, changed)
+	sources.caches.inPools.change = sources.takenChanged
+	sources.caches.self.change = func(_ string, old, now *plan.Node) {
 		if now != nil && now.Name == nodeName {
-			s.selfSeen(old, *now)
-			s.known = *now
-			s.version.Self++
+			sources.selfSeen(old, *now)
+			sources.known = *now
+			sources.version.Self++
 		}
 	}
-	return s
+	return sources
 }
 
 // Start follows what every agent needs. The rest depends on what these say.
@@ -221,14 +221,14 @@ func pause(ctx context.Context, d time.Duration) {
 // Accept takes an inventory, or the reason why what is stored of it cannot be read: the last
 // one then stays, or that of the process before this one. What this Node tries counts in its
 // place, for its time: nobody may be there to end it.
-func (s *Sources) Accept(ctx context.Context, f source.Followed, err error) {
+func (s *Sources) Accept(ctx context.Context, followed source.Followed, err error) {
 	s.mu.Lock()
 	if ctx.Err() == nil {
 		s.unread.inventory = err
 		switch {
 		case err == nil:
-			s.accepted.inventory, s.accepted.trial = f.Inventory, f.Trial
-			s.tryOut(ctx, f)
+			s.accepted.inventory, s.accepted.trial = followed.Inventory, followed.Trial
+			s.tryOut(ctx, followed)
 		case s.accepted.inventory == nil && s.restored.hasRack(s.known.Rack):
 			s.accepted.inventory = s.restored.Inventory
 		}
@@ -241,22 +241,22 @@ func (s *Sources) Accept(ctx context.Context, f source.Followed, err error) {
 const clocksDiffer = 10 * time.Minute
 
 // tryOut has what is tried count until its time is over.
-func (s *Sources) tryOut(ctx context.Context, f source.Followed) {
-	if f.Trial == nil {
+func (s *Sources) tryOut(ctx context.Context, followed source.Followed) {
+	if followed.Trial == nil {
 		return
 	}
-	if time.Since(f.Trial.Until) > clocksDiffer {
+	if time.Since(followed.Trial.Until) > clocksDiffer {
 		s.accepted.trial = nil // nobody has taken it away for long
 		return
 	}
-	left := f.Inventory.Safety.Trial() + s.Timing.Trial // from now, whatever the controller's clock says
-	s.accepted.inventory = f.Trial.Inventory
+	left := followed.Inventory.Safety.Trial() + s.Timing.Trial // from now, whatever the controller's clock says
+	s.accepted.inventory = followed.Trial.Inventory
 	time.AfterFunc(left, func() {
 		s.mu.Lock()
-		over := ctx.Err() == nil && s.accepted.trial == f.Trial
+		over := ctx.Err() == nil && s.accepted.trial == followed.Trial
 		if over {
-			s.log.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", f.Trial.ID)
-			s.accepted.inventory, s.accepted.trial = f.Inventory, nil
+			s.log.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", followed.Trial.ID)
+			s.accepted.inventory, s.accepted.trial = followed.Inventory, nil
 		}
 		s.mu.Unlock()
 		if over {
