@@ -28,6 +28,16 @@ func ParseASN(s string) (ASN, error) {
 	return ASN(n), nil
 }
 
+// Public reports whether registries give the number to networks of the Internet: it is neither for private
+// use (RFC 6996) nor for documentation (RFC 5398) nor reserved by IANA (65552 to 131071).
+func (a ASN) Public() bool {
+	switch {
+	case a >= 64496 && a <= 131071, a >= 4200000000:
+		return false
+	}
+	return a != 0
+}
+
 // asnNumber reads digits, or two groups of digits of 16 bits each.
 func asnNumber(s string) (uint64, bool) {
 	high, low, dotted := strings.Cut(s, ".")

@@ -301,6 +301,9 @@ const (
 	// The BFD profile takes as long as the hold time or longer to find out that a router is gone, so
 	// BGP does it first, and BFD is of no use. It takes the interval times the multiplier.
 	SlowBFD Code = "P0809"
+	// The machines' AS number is a public one, which a registry has given to somebody, and no router of the inventory is of that
+	// AS. If it is not yours, take a private one (RFC 6996): where such routes leak, others refuse them, or send you their complaints.
+	PublicASN Code = "P0810"
 )
 
 // The pod network.

@@ -101,6 +101,22 @@ func (v sessionChecks) sessions() {
 		}
 		v.machineSessions(raw, rack)
 	}
+	v.publicASNs()
+}
+
+// publicASNs warns of AS numbers of machines that are most likely somebody else's: they are public, and no router is of
+// such an AS.
+func (v sessionChecks) publicASNs() {
+	written := []scalar[inventory.ASN]{v.raw.BGP.ASN}
+	for raw := range v.raw.Racks.each() {
+		written = append(written, raw.ASN)
+	}
+	for _, asn := range written {
+		if asn.v.Public() && !slices.ContainsFunc(v.raw.allRouters(), func(r *rawRouter) bool { return r.ASN.v == asn.v }) {
+			v.refuse(asn.node, refusal{code: inventory.PublicASN, severity: inventory.Warning, message: "is the number of a public AS, and no router is of that AS",
+				accepted: "a number for private use, 64512 to 65534 or 4200000000 to 4294967294, or an AS of yours", suggestion: "64512", example: true})
+		}
+	}
 }
 
 // noPeers warns of a rack that is to announce VIPs to nobody.
