@@ -19,32 +19,38 @@ func GatewaysOn(subnet netip.Prefix, self netip.Addr) (all []netip.Addr, err err
 	if subnet.Addr().Is6() {
 		family = netlink.FAMILY_V6
 	}
-	routes, err := netlink.RouteList(nil, family)
+	hops, err := defaultHops(family)
 	if err != nil && family == netlink.FAMILY_V4 {
 		return nil, fmt.Errorf("default routes: %w", err)
 	}
-	device := -1
-	for _, r := range routes {
-		if r.Dst != nil && !isDefault(r) {
-			continue
+	for _, hop := range hops {
+		gateway, _ := netip.AddrFromSlice(hop.Gw)
+		gateway = gateway.Unmap()
+		onLink := subnet.Contains(gateway)
+		if !onLink && gateway.Is6() && gateway.IsLinkLocalUnicast() {
+			device, err := interfaceWith(self, family)
+			if err != nil {
+				return nil, err
+			}
+			onLink = hop.LinkIndex == device
 		}
-		for _, hop := range append([]*netlink.NexthopInfo{{Gw: r.Gw, LinkIndex: r.LinkIndex}}, r.MultiPath...) {
-			gw, ok := netip.AddrFromSlice(hop.Gw)
-			if !ok {
-				continue
-			}
-			if gw = gw.Unmap(); gw.IsLinkLocalUnicast() && device < 0 {
-				if device, err = interfaceWith(self, family); err != nil {
-					return nil, err
-				}
-			}
-			if subnet.Contains(gw) || gw.Is6() && gw.IsLinkLocalUnicast() && hop.LinkIndex == device {
-				all = append(all, gw)
-			}
+		if onLink {
+			all = append(all, gateway)
 		}
 	}
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all), nil
+}
+
+// defaultHops are the next hops of the default routes of the main table, with those of routes that have several.
+func defaultHops(family int) (all []*netlink.NexthopInfo, err error) {
+	routes, err := netlink.RouteList(nil, family)
+	for _, route := range routes {
+		if route.Dst == nil || isDefault(route) {
+			all = append(append(all, &netlink.NexthopInfo{Gw: route.Gw, LinkIndex: route.LinkIndex}), route.MultiPath...)
+		}
+	}
+	return all, err
 }
 
 // Towards asks the kernel which link a packet to an address would leave by, and the next hop where the address is not on that link. Without a
