@@ -66,27 +66,7 @@ func Read(o Objects) Cluster {
 	for i := range o.Services {
 		c.readService(&o.Services[i])
 	}
-	for i := range o.DaemonSets {
-		d := &o.DaemonSets[i]
-		w := readWorkload("daemonset", d.Namespace, d.Name, &d.Spec.Template.Spec)
-		w.Runs, w.Service = selectsSome(&d.Spec.Template.Spec, o.Nodes), servedBy(d.Labels)
-		c.addWorkload(w, &d.Spec.Template.Spec)
-	}
-	for i := range o.Deployments {
-		d := &o.Deployments[i]
-		w := readWorkload("deployment", d.Namespace, d.Name, &d.Spec.Template.Spec)
-		w.Runs = (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) && selectsSome(&d.Spec.Template.Spec, o.Nodes)
-		c.addWorkload(w, &d.Spec.Template.Spec)
-	}
-	for i := range o.Pods {
-		p := &o.Pods[i]
-		if !isStatic(p) || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
-			continue // what a DaemonSet or Deployment makes is read there
-		}
-		w := readWorkload("pod", p.Namespace, p.Name, &p.Spec)
-		w.Runs = true
-		c.addWorkload(w, &p.Spec)
-	}
+	c.readWorkloads(o)
 	for i := range o.ConfigMaps {
 		c.readConfigMap(&o.ConfigMaps[i])
 	}
@@ -100,6 +80,29 @@ func Read(o Objects) Cluster {
 	}
 	c.sort()
 	return c
+}
+
+// readWorkloads reads DaemonSets, Deployments and static Pods. What a DaemonSet or Deployment makes is read there.
+func (c *Cluster) readWorkloads(o Objects) {
+	for i := range o.DaemonSets {
+		d := &o.DaemonSets[i]
+		w := readWorkload("daemonset", d.Namespace, d.Name, &d.Spec.Template.Spec)
+		w.Runs, w.Service = selectsSome(&d.Spec.Template.Spec, o.Nodes), servedBy(d.Labels)
+		c.addWorkload(w, &d.Spec.Template.Spec)
+	}
+	for i := range o.Deployments {
+		d := &o.Deployments[i]
+		w := readWorkload("deployment", d.Namespace, d.Name, &d.Spec.Template.Spec)
+		w.Runs = (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) && selectsSome(&d.Spec.Template.Spec, o.Nodes)
+		c.addWorkload(w, &d.Spec.Template.Spec)
+	}
+	for i := range o.Pods {
+		if p := &o.Pods[i]; isStatic(p) && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded {
+			w := readWorkload("pod", p.Namespace, p.Name, &p.Spec)
+			w.Runs = true
+			c.addWorkload(w, &p.Spec)
+		}
+	}
 }
 
 func (c *Cluster) sort() {

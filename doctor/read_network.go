@@ -118,56 +118,70 @@ func ConfigMaps(namespace string) []Object {
 	return all
 }
 
-// readConfigMap reads the settings of kube-proxy and of CNIs, and what program the controller is.
-func (c *Cluster) readConfigMap(cm *v1.ConfigMap) {
-	at := Object{Kind: "configmap", Namespace: cm.Namespace, Name: cm.Name}
-	switch cm.Name {
-	case acceptedConfigMap:
-		if cm.Namespace == c.Namespace {
+// configMapReaders read ConfigMaps by their name: the settings of kube-proxy and of CNIs, and what program the controller is.
+var configMapReaders = map[string]func(*Cluster, Object, *v1.ConfigMap){
+	acceptedConfigMap: func(c *Cluster, o Object, cm *v1.ConfigMap) {
+		if o.Namespace == c.Namespace {
 			c.Program = word(cm.Annotations[acceptedProgram])
 		}
-	case "kube-proxy":
-		c.readProxy(cm)
-	case "cilium-config":
-		c.ProxyReplaced = c.ProxyReplaced || cm.Data["kube-proxy-replacement"] == "true" || cm.Data["kube-proxy-replacement"] == "strict"
-		if ipam := cm.Data["ipam"]; ipam == "" || strings.HasPrefix(ipam, "cluster-pool") {
-			c.addBlock(ForPods, at, cm.Data["cluster-pool-ipv4-cidr"])
-			c.addBlock(ForPods, at, cm.Data["cluster-pool-ipv6-cidr"])
+	},
+	"kube-proxy":    func(c *Cluster, _ Object, cm *v1.ConfigMap) { c.readProxy(cm) },
+	"cilium-config": func(c *Cluster, o Object, cm *v1.ConfigMap) { c.readCilium(o, cm.Data) },
+	"kube-flannel-cfg": func(c *Cluster, o Object, cm *v1.ConfigMap) {
+		network := mappingIn(cm.Data["net-conf.json"])
+		c.addBlock(ForPods, o, text(network["Network"]))
+		c.addBlock(ForPods, o, text(network["IPv6Network"]))
+	},
+	"ip-masq-agent": func(c *Cluster, o Object, cm *v1.ConfigMap) {
+		for _, cidr := range texts(mappingIn(cm.Data["config"])["nonMasqueradeCIDRs"]) {
+			c.addBlock(Unmasked, o, cidr)
 		}
-		if cm.Data["routing-mode"] == "native" {
-			c.addBlock(Unmasked, at, cm.Data["ipv4-native-routing-cidr"])
-			c.addBlock(Unmasked, at, cm.Data["ipv6-native-routing-cidr"])
-		}
-	case "kube-flannel-cfg":
-		var network map[string]any
-		if yaml.Unmarshal([]byte(cm.Data["net-conf.json"]), &network) == nil {
-			c.addBlock(ForPods, at, text(network["Network"]))
-			c.addBlock(ForPods, at, text(network["IPv6Network"]))
-		}
-	case "ip-masq-agent":
-		var config map[string]any
-		if yaml.Unmarshal([]byte(cm.Data["config"]), &config) == nil {
-			for _, cidr := range texts(config["nonMasqueradeCIDRs"]) {
-				c.addBlock(Unmasked, at, cidr)
-			}
-		}
-	case "kubevip":
+	},
+	"kubevip": func(c *Cluster, o Object, cm *v1.ConfigMap) {
 		for key, value := range cm.Data {
 			if kind, _, _ := strings.Cut(key, "-"); kind != "cidr" && kind != "range" {
 				continue
 			}
 			for one := range strings.SplitSeq(value, ",") {
-				c.addBlock(ForVIPs, at, one)
+				c.addBlock(ForVIPs, o, one)
 			}
 		}
-	default: // of no interest here
+	},
+}
+
+// readConfigMap reads a ConfigMap, if it is one of those that a reader is there for.
+func (c *Cluster) readConfigMap(cm *v1.ConfigMap) {
+	if read := configMapReaders[cm.Name]; read != nil {
+		read(c, Object{Kind: "configmap", Namespace: cm.Namespace, Name: cm.Name}, cm)
 	}
+}
+
+// readCilium reads the settings of Cilium.
+func (c *Cluster) readCilium(of Object, data map[string]string) {
+	replacement := data["kube-proxy-replacement"]
+	c.ProxyReplaced = c.ProxyReplaced || replacement == "true" || replacement == "strict"
+	if ipam := data["ipam"]; ipam == "" || strings.HasPrefix(ipam, "cluster-pool") {
+		c.addBlock(ForPods, of, data["cluster-pool-ipv4-cidr"])
+		c.addBlock(ForPods, of, data["cluster-pool-ipv6-cidr"])
+	}
+	if data["routing-mode"] == "native" {
+		c.addBlock(Unmasked, of, data["ipv4-native-routing-cidr"])
+		c.addBlock(Unmasked, of, data["ipv6-native-routing-cidr"])
+	}
+}
+
+// mappingIn reads a YAML mapping; nil: the text is none.
+func mappingIn(text string) (all map[string]any) {
+	if yaml.Unmarshal([]byte(text), &all) != nil {
+		return nil
+	}
+	return all
 }
 
 // readProxy reads kube-proxy's configuration, as kubeadm keeps it.
 func (c *Cluster) readProxy(cm *v1.ConfigMap) {
-	var config map[string]any
-	if yaml.Unmarshal([]byte(cm.Data["config.conf"]), &config) != nil || config == nil {
+	config := mappingIn(cm.Data["config.conf"])
+	if config == nil {
 		return
 	}
 	p := &Proxy{Namespace: cm.Namespace, Name: cm.Name, Mode: word(text(config["mode"])), ClusterCIDR: prefixes(text(config["clusterCIDR"]))}
