@@ -56,8 +56,10 @@ func (r *rotation) observe(in plan.Inputs, m inventory.Machine, have []bgp.Sessi
 		if up {
 			x.good = x.now
 		}
-		limit := in.Inventory.Safety.Trial()
-		left := r.decide(x, key, latest, up, limit, now, func() bool { return triesFirst(in.Inventory, m, s.Router) })
+		left := r.decide(x, observation{
+			session: key, latest: latest, up: up, now: now, limit: in.Inventory.Safety.Trial(),
+			first: func() bool { return triesFirst(in.Inventory, m, s.Router) },
+		})
 		if left > 0 && (next == 0 || left < next) {
 			next = left
 		}
@@ -75,46 +77,63 @@ func (r *rotation) begin(key bgp.Key, from inventory.SecretKey, latest bgp.Passw
 	r.version++
 }
 
-// decide decides on one session. first tells whether this machine is the one that tries a new
-// password; limit is for how long, and 0 that all take it at once.
-func (r *rotation) decide(x *rotating, key bgp.Key, latest bgp.Password, up bool, limit time.Duration, now time.Time, first func() bool) (left time.Duration) {
-	take := func(p bgp.Password) {
-		x.now, x.since = p, now
-		r.version++
-	}
-	lasted := now.Sub(x.since)
+// observation is what the password of one session is decided by.
+type observation struct {
+	session bgp.Key
+	latest  bgp.Password // the Secret's
+	up      bool
+	now     time.Time
+	limit   time.Duration // for which a new password is tried; 0: all machines take it at once
+	first   func() bool   // whether this machine is the one that tries it
+}
+
+// decide decides on one session. It returns when to decide again; 0: when something changes.
+func (r *rotation) decide(x *rotating, seen observation) (left time.Duration) {
+	lasted := seen.now.Sub(x.since)
 	switch {
-	case x.now == latest && (up || x.good == "" || x.good == latest):
-		if up {
-			x.rejects = false
-		}
-	case x.now == latest: // and the session is down
-		patience := alternate
-		if x.tried == latest && !x.rejects {
-			patience = limit
-		}
-		if lasted < patience {
-			return patience - lasted
-		}
-		r.log.Warn("the new password does not bring the session up; the former one is tried again", "session", key, "secret", x.key)
-		x.tried, x.rejects = latest, true
-		take(x.good)
-		return alternate
-	case limit == 0, x.good == "":
-		take(latest)
-	case up && latest != "" && x.tried != latest && first():
-		r.log.Info("trying the new password first, for all machines of the rack", "session", key, "secret", x.key)
-		x.tried, x.rejects = latest, false
-		take(latest)
-		return limit
-	case up: // the router has the former one still
+	case x.now == seen.latest && seen.up:
+		x.rejects = false
+	case x.now == seen.latest:
+		return r.fallBack(x, seen, lasted)
+	case seen.limit == 0, x.good == "":
+		r.take(x, seen.latest, seen.now)
+	case seen.up && seen.latest != "" && x.tried != seen.latest && seen.first():
+		r.log.Info("trying the new password first, for all machines of the rack", "session", seen.session, "secret", x.key)
+		x.tried, x.rejects = seen.latest, false
+		r.take(x, seen.latest, seen.now)
+		return seen.limit
+	case seen.up: // the router has the former one still
 	case lasted < alternate:
 		return alternate - lasted
 	default:
-		take(latest)
+		r.take(x, seen.latest, seen.now)
 		return alternate
 	}
 	return 0
+}
+
+// fallBack takes the last password that brought a session up, once the Secret's has not for long enough.
+func (r *rotation) fallBack(x *rotating, seen observation, lasted time.Duration) (left time.Duration) {
+	if x.good == "" || x.good == seen.latest {
+		return 0
+	}
+	patience := alternate
+	if x.tried == seen.latest && !x.rejects {
+		patience = seen.limit
+	}
+	if lasted < patience {
+		return patience - lasted
+	}
+	r.log.Warn("the new password does not bring the session up; the former one is tried again", "session", seen.session, "secret", x.key)
+	x.tried, x.rejects = seen.latest, true
+	r.take(x, x.good, seen.now)
+	return alternate
+}
+
+// take has a session be planned with a password from now on.
+func (r *rotation) take(x *rotating, password bgp.Password, now time.Time) {
+	x.now, x.since = password, now
+	r.version++
 }
 
 // password is what a session is planned with.

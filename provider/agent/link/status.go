@@ -2,6 +2,7 @@ package link
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,12 +71,26 @@ func (l *Links) Status() []Status {
 	return all
 }
 
+// headline is what status and problems show of a link besides its machines and VIPs.
+type headline struct {
+	subnet          netip.Prefix
+	leaving, reason lb.Reason
+	detail, wire    string
+	quorum          advertise.Quorum
+	witness         advertise.Witness
+}
+
+func (r Reached) headline() headline {
+	return headline{
+		subnet: r.plan.Link.Subnet, leaving: r.plan.Leaving, reason: r.wire.Reason, detail: r.wire.Detail, wire: r.wire.Interface,
+		quorum: r.step.Quorum, witness: r.mesh.Witness,
+	}
+}
+
 // shownAlike reports whether what status and problems show of a link is the same.
 func shownAlike(a, b Reached) bool {
-	return a.plan.Link.Subnet == b.plan.Link.Subnet && a.plan.Leaving == b.plan.Leaving && a.step.Quorum == b.step.Quorum &&
-		slices.Equal(a.claims, b.claims) && slices.Equal(a.step.Owners, b.step.Owners) &&
-		maps.Equal(a.strangers, b.strangers) &&
-		a.wire.Interface == b.wire.Interface && a.wire.Reason == b.wire.Reason && a.wire.Detail == b.wire.Detail && a.mesh.Witness == b.mesh.Witness &&
+	return a.headline() == b.headline() &&
+		slices.Equal(a.claims, b.claims) && slices.Equal(a.step.Owners, b.step.Owners) && maps.Equal(a.strangers, b.strangers) &&
 		slices.EqualFunc(a.mesh.Machines, b.mesh.Machines, func(a, b mesh.MachineState) bool {
 			return a.Name == b.Name && a.Standing == b.Standing && a.Losses == b.Losses
 		}) &&
