@@ -92,27 +92,28 @@ type iniWord struct {
 
 // iniWords are the words of a line, as a shell has them: quotes keep blanks, and # begins a comment. There is one at least.
 func iniWords(line string) (words []iniWord) {
-	var b strings.Builder
-	quote, inWord, start, quoted, escaped, column := rune(0), false, 0, false, false, -1
-	end := func() {
-		if inWord {
-			words = append(words, iniWord{b.String(), start, quoted})
+	runes := []rune(line)
+	for at := 0; at < len(runes) && runes[at] != '#'; at++ {
+		if !isBlank(runes[at]) {
+			var word iniWord
+			word, at = iniWordAt(runes, at)
+			words = append(words, word)
 		}
-		b.Reset()
-		inWord, quoted = false, false
 	}
-	for _, c := range line {
-		column++
-		blank := c == ' ' || c == '\t' || c == '\r'
-		if !inWord && (quote != 0 || !blank) {
-			if c == '#' {
-				break
-			}
-			inWord, start = true, column
-		}
-		switch {
+	if len(words) == 0 {
+		return []iniWord{{}}
+	}
+	return words
+}
+
+// iniWordAt is the word that begins at a column, and the column of the blank after it.
+func iniWordAt(line []rune, column int) (word iniWord, end int) {
+	var text strings.Builder
+	quote, escaped, quoted := rune(0), false, false
+	for end = column; end < len(line) && (quote != 0 || escaped || !isBlank(line[end])); end++ {
+		switch c := line[end]; {
 		case escaped:
-			b.WriteRune(c)
+			text.WriteRune(c)
 			escaped = false
 		case c == '\\' && quote != '\'':
 			escaped = true
@@ -120,17 +121,14 @@ func iniWords(line string) (words []iniWord) {
 			quote = 0
 		case quote == 0 && (c == '"' || c == '\''):
 			quote, quoted = c, true
-		case quote == 0 && blank:
-			end()
 		default:
-			b.WriteRune(c)
+			text.WriteRune(c)
 		}
 	}
-	if end(); len(words) == 0 {
-		words = []iniWord{{}}
-	}
-	return words
+	return iniWord{text.String(), column, quoted}, end
 }
+
+func isBlank(c rune) bool { return c == ' ' || c == '\t' || c == '\r' }
 
 // iniValue is a value, of which lists and mappings are as Python has them. Those that YAML reads are taken apart.
 func iniValue(text string, line, column int) *yaml.Node {

@@ -29,35 +29,37 @@ func (d *draft) machine(name string) *inventory.Machine {
 // machineAt is the one that has an address; nil: none has, or the text is no address.
 func (d *draft) machineAt(text string) *inventory.Machine {
 	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil
+	}
 	for i := range d.inv.Racks {
-		for j := range d.inv.Racks[i].Machines {
-			if m := &d.inv.Racks[i].Machines[j]; err == nil && (slices.Contains(m.Addresses, addr) || slices.Contains(m.ExternalAddresses, addr)) {
-				return m
-			}
+		if j := slices.IndexFunc(d.inv.Racks[i].Machines, hasAddress(addr)); j >= 0 {
+			return &d.inv.Racks[i].Machines[j]
 		}
 	}
 	return nil
 }
 
+// hasAddress reports of a machine whether it has an address.
+func hasAddress(addr netip.Addr) func(inventory.Machine) bool {
+	return func(m inventory.Machine) bool {
+		return slices.Contains(m.Addresses, addr) || slices.Contains(m.ExternalAddresses, addr)
+	}
+}
+
 // unusable says why an address can be that of no further machine or router; empty: it can. A machine that is being made is not in the draft yet.
-func (d *draft) unusable(a netip.Addr, making ...*inventory.Machine) string {
-	if a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() || a.Is4In6() || a.Zone() != "" {
+func (d *draft) unusable(addr netip.Addr, making ...inventory.Machine) string {
+	if addr.IsLoopback() || addr.IsUnspecified() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || addr.Is4In6() || addr.Zone() != "" {
 		return "is no address that other machines reach it by"
 	}
-	for _, m := range making {
-		if slices.Contains(m.Addresses, a) || slices.Contains(m.ExternalAddresses, a) {
-			return "is there already"
-		}
+	if slices.ContainsFunc(making, hasAddress(addr)) {
+		return "is there already"
 	}
-	for _, r := range d.inv.Racks {
-		for _, m := range r.Machines {
-			if slices.Contains(m.Addresses, a) || slices.Contains(m.ExternalAddresses, a) {
-				return "is the address of machine " + m.Name + ", too"
-			}
-		}
+	if m := d.machineAt(addr.String()); m != nil {
+		return "is the address of machine " + m.Name + ", too"
 	}
 	for _, r := range d.inv.Routers {
-		if slices.Contains(r.Addresses, a) {
+		if slices.Contains(r.Addresses, addr) {
 			return "is the address of router " + r.Name + ", too"
 		}
 	}

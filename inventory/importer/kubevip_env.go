@@ -153,16 +153,27 @@ func (r *kubeVIPReader) variable(s settings, v variable) {
 	switch counts := s.get(name); {
 	case counts.path != v.path && counts.isSet() && v.isSet():
 		tell(Differs, fmt.Sprintf("%s says it, too, and outweighs it", counts))
-	case slices.Contains(kubeVIPMeaningless, name), listed && (v.value == "" && v.from == nil || v.value == "false"):
-	case (name == "vip_subnet" || name == "vip_cidr") && hostMask(v.value), strings.HasSuffix(name, "interface") && v.value == "lo":
-	case name == "lb_class_legacy_handling" && v.value == "true":
+	case slices.Contains(kubeVIPMeaningless, name), strings.HasSuffix(name, "interface") && v.value == "lo":
+	case name == "bgp_peerpass": // it may come from a Secret
+	case listed && v.asPlinth(name):
 	case listed:
 		tell(NoCounterpart, message)
-	case name == "bgp_peerpass": // it may come from a Secret
-	case slices.Contains(kubeVIPRead, name) && v.from != nil:
-		tell(ByHand, "its value comes from elsewhere and is not read: write it down in what is imported")
 	case !slices.Contains(kubeVIPRead, name):
 		tell(UnknownField, "is not known here, and not carried over")
+	case v.from != nil:
+		tell(ByHand, "its value comes from elsewhere and is not read: write it down in what is imported")
+	}
+}
+
+// asPlinth reports whether the value of a variable that Plinth has no counterpart of is what Plinth does without one.
+func (v variable) asPlinth(name string) bool {
+	switch {
+	case v.value == "" && v.from == nil, v.value == "false":
+		return true
+	case name == "vip_subnet", name == "vip_cidr":
+		return hostMask(v.value)
+	default:
+		return name == "lb_class_legacy_handling" && v.value == "true"
 	}
 }
 

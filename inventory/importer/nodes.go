@@ -164,7 +164,7 @@ func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) 
 	for i, a := range n.Status.Addresses {
 		path := fmt.Sprintf("status.addresses[%d]", i)
 		addr, err := netip.ParseAddr(a.Address)
-		why := r.unusable(addr, m)
+		why := r.unusable(addr, *m)
 		switch {
 		case a.Type == corev1.NodeHostName && hostname:
 			o.mark(noted, path)
