@@ -36,8 +36,8 @@ func readAnsible(d *draft) {
 	r.nodeGroups = r.chosenGroups()
 	r.chooseRacks()
 	if r.nodeGroups == nil && len(r.hosts) > 0 {
-		d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Message: fmt.Sprintf("no host of Ansible's is in a group of Kubernetes nodes (%s): each of the %d is taken for a Node",
-			strings.Join(slices.Concat(nodeGroups...), ", "), len(r.hosts))})
+		d.guess("", fmt.Sprintf("no host of Ansible's is in a group of Kubernetes nodes (%s): each of the %d is taken for a Node",
+			strings.Join(slices.Concat(nodeGroups...), ", "), len(r.hosts)))
 	}
 	for _, h := range r.hosts {
 		r.host(h)

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -133,40 +134,50 @@ var byHand = map[string]string{
 
 // rest says what becomes of the variables that nothing was made of.
 func (r *ansibleReader) rest() {
-	used, effects := map[*object]bool{}, r.effects()
+	effects, used := r.effects(), r.usedObjects()
+	for o := range r.undecided() {
+		effects.mark(o)
+	}
+	unknown := map[string][]ansibleVar{} // by file
+	for o := range r.undecided() {
+		if isGroup(o) && !used[o] && o.has("vars") && !effects.hasNode(o.name) {
+			r.leaveOut(o, "", NotRead, "no Kubernetes node is in this group: its variables are not carried over")
+			continue
+		}
+		if unnamed := r.restOfVars(o); len(unnamed) > 0 {
+			unknown[o.source] = append(unknown[o.source], unnamed...)
+		}
+		r.groupName(o)
+	}
+	for file, vars := range unknown {
+		r.summarize(file, vars)
+	}
+}
+
+// undecided are the objects of Ansible's that have no fate as a whole.
+func (r *ansibleReader) undecided() iter.Seq[*object] {
+	return func(yield func(*object) bool) {
+		for _, o := range r.objects {
+			if o.group() == ansible && o.fates[""] == "" && !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// usedObjects are those that have a variable which counts for a host that is a Node.
+func (r *ansibleReader) usedObjects() map[*object]bool {
+	used := map[*object]bool{}
 	for _, vars := range r.vars {
 		for _, v := range vars {
 			used[v.object] = true
 		}
 	}
-	for _, o := range r.objects {
-		if o.group() == ansible && o.fates[""] == "" {
-			effects.mark(o)
-		}
-	}
-	unknown := map[string][]ansibleVar{} // by file
-	var files []string
-	for _, o := range r.objects {
-		if o.group() != ansible || o.fates[""] != "" {
-			continue
-		}
-		if grouped := o.kind == ansibleGroupKind || o.kind == ansibleGroupVars; grouped && !used[o] && o.has("vars") && !effects.hasNode(o.name) {
-			r.leaveOut(o, "", NotRead, "no Kubernetes node is in this group: its variables are not carried over")
-			continue
-		}
-		unnamed := r.restOfVars(o)
-		r.groupName(o)
-		for _, v := range unnamed {
-			if len(unknown[o.source]) == 0 {
-				files = append(files, o.source)
-			}
-			unknown[o.source] = append(unknown[o.source], v)
-		}
-	}
-	for _, file := range files {
-		r.summarize(file, unknown[file])
-	}
+	return used
 }
+
+// isGroup reports whether an object has a group, or variables of one.
+func isGroup(o *object) bool { return o.kind == ansibleGroupKind || o.kind == ansibleGroupVars }
 
 // hasNode reports whether a Node is in a group.
 func (e *ansibleEffects) hasNode(group string) bool {
@@ -244,7 +255,7 @@ func (r *ansibleReader) summarize(file string, all []ansibleVar) {
 
 // groupName says whether a group's name matters: it does where something of the group is carried over, or a note names it.
 func (r *ansibleReader) groupName(o *object) {
-	if o.kind != ansibleGroupKind && o.kind != ansibleGroupVars {
+	if !isGroup(o) {
 		return
 	}
 	o.mark(meaningless, "metadata.name")

@@ -14,18 +14,18 @@ import (
 
 // draft is an inventory in the making.
 type draft struct {
+	notebook
+	names
+	heldRanges
 	inv      inventory.Inventory
 	comments map[string][]string // by path; see [inventory.Inventory.FormatNoted]
-	notes    Notes
 	objects  []*object
 	nodes    []node // that were read from the cluster: with all their labels
 	peerings []peering
-	names    map[named]map[string]bool // that are given; see newName
-	racks    map[string]string         // names by what they stand for; see rackFor
-	held     []heldRange               // by their first address
-	excludes []func()                  // what takes addresses out of pools, once all pools are there
-	parts    []part                    // what each source added
-	leftOut  bool                      // the source that is read has a router that could not be carried over
+	racks    map[string]string // names by what they stand for; see rackFor
+	excludes []func()          // what takes addresses out of pools, once all pools are there
+	parts    []part            // what each source added
+	leftOut  bool              // the source that is read has a router that could not be carried over
 	options  Options
 }
 
@@ -63,50 +63,6 @@ func (d *draft) pass(group string, kinds ...string) {
 		}
 	}
 }
-
-// note tells what became of the fields at and below a path of an object.
-func (d *draft) note(o *object, path string, code Code, message string) {
-	d.tell(Told, o, path, code, message)
-}
-
-// fail tells what is not valid where it came from.
-func (d *draft) fail(o *object, path string, code Code, message string) {
-	d.tell(Error, o, path, code, message)
-}
-
-func (d *draft) tell(severity Severity, o *object, path string, code Code, message string) {
-	d.notes = append(d.notes, Note{Position: o.position(path), Severity: severity, Code: code, Object: o.String(), Path: path, Message: message, of: o})
-}
-
-// drop notes that fields are not carried over, as far as they are written.
-func (d *draft) drop(o *object, path, message string) {
-	if o.has(path) {
-		o.mark(noted, path)
-		d.note(o, path, NoCounterpart, message)
-	}
-}
-
-// dropUnless is drop, but for a value that says what goes without saying.
-func (d *draft) dropUnless(o *object, path, implied, message string) {
-	if n := o.at(path); n != nil && n.Value == implied {
-		o.mark(meaningless, path)
-		return
-	}
-	d.drop(o, path, message)
-}
-
-// leaveOut tells why nothing of an object is in the inventory, in the place of all that was told of it.
-func (d *draft) leaveOut(o *object, path string, code Code, message string) {
-	o.override("")
-	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
-	o.mark(noted, "metadata.name")
-	d.notes = slices.DeleteFunc(d.notes, func(n Note) bool { return n.of == o })
-	d.note(o, path, code, message)
-	d.ofWhole()
-}
-
-// ofWhole says that the last note is of all of its object.
-func (d *draft) ofWhole() { d.notes[len(d.notes)-1].whole = true }
 
 // comment says beside a thing of the inventory where it came from.
 func (d *draft) comment(path string, o *object) {
@@ -190,19 +146,6 @@ func copySecretCommand(namespace, name, key string) string {
 // secretName is what Kubernetes lets a Secret be called.
 var secretName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// namesSecret reports whether a Secret can have a name that an object says; else it is noted, and the session has no password.
-func (d *draft) namesSecret(o *object, path, name string) bool {
-	if secretName.MatchString(name) {
-		return true
-	}
-	if o.fates[path] == noted {
-		return false // of another session
-	}
-	o.mark(noted, path)
-	d.note(o, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
-	return false
-}
-
 // newPool has all defaults of a pool.
 func newPool(name string) inventory.Pool {
 	return inventory.Pool{Name: name, AutoAssign: true, State: inventory.PoolActive}
@@ -247,7 +190,7 @@ func (d *draft) coverMachines(r *inventory.Rack) {
 				subnet = netip.PrefixFrom(a, a.BitLen())
 			}
 			r.Subnets = append(r.Subnets, subnet)
-			d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.racks[" + r.Name + "].subnets", Message: fmt.Sprintf("%v of machine %s is taken to lie in %v: look whether that is the subnet's prefix length", a, m.Name, subnet)})
+			d.guess("spec.racks["+r.Name+"].subnets", fmt.Sprintf("%v of machine %s is taken to lie in %v: look whether that is the subnet's prefix length", a, m.Name, subnet))
 		}
 	}
 }

@@ -137,7 +137,10 @@ func (d *draft) write(command string) ([]byte, Notes) {
 // draftOf reads all sources.
 func draftOf(options Options, docs []document.Document) *draft {
 	objects, unread := readObjects(docs, options.Sources...)
-	d := &draft{comments: map[string][]string{}, notes: unread, objects: objects, options: options}
+	d := &draft{
+		notebook: notebook{unread}, names: names{map[givenName]bool{}},
+		comments: map[string][]string{}, objects: objects, racks: map[string]string{}, options: options,
+	}
 	if !slices.ContainsFunc(docs, func(doc document.Document) bool { return len(bytes.TrimSpace(doc.Data)) > 0 }) {
 		d.notes = append(d.notes, Note{Severity: Error, Code: NotRead, Message: "nothing is there to be read"})
 	}

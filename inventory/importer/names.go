@@ -26,6 +26,17 @@ const (
 	rackName      named = "rack"
 )
 
+// names are those that are given to things of the inventory.
+type names struct {
+	given map[givenName]bool
+}
+
+// givenName is a name of a kind of things.
+type givenName struct {
+	kind named
+	name string
+}
+
 // cleanName is a name as an inventory can have it, and whether it is the one that was given.
 func cleanName(given string) (name string, same bool) {
 	name = given
@@ -37,19 +48,13 @@ func cleanName(given string) (name string, same bool) {
 }
 
 // newName is cleanName for a new thing of a kind: a name that another one has gets a number.
-func (d *draft) newName(kind named, given string) (name string, same bool) {
-	if d.names == nil {
-		d.names = map[named]map[string]bool{}
-	}
-	if d.names[kind] == nil {
-		d.names[kind] = map[string]bool{}
-	}
+func (n *names) newName(kind named, given string) (name string, same bool) {
 	name, _ = cleanName(given)
-	for base, n := name, 2; d.names[kind][name]; n++ {
-		suffix := fmt.Sprintf("-%d", n)
+	for base, number := name, 2; n.given[givenName{kind, name}]; number++ {
+		suffix := fmt.Sprintf("-%d", number)
 		name = strings.TrimRight(base[:min(len(base), maxName-len(suffix))], "-.") + suffix
 	}
-	d.names[kind][name] = true
+	n.given[givenName{kind, name}] = true
 	return name, name == given
 }
 
@@ -66,9 +71,6 @@ func (d *draft) name(o *object, kind named, who string) string {
 // that is made gets the zone; sameZone tells whether the one that there is has it. Where the name is not the given one it is told.
 func (d *draft) rackFor(key, given, zone string, renamed func(message string)) (name string, sameZone bool) {
 	key, given = cmp.Or(key, defaultRack), cmp.Or(given, defaultRack)
-	if d.racks == nil {
-		d.racks = map[string]string{}
-	}
 	if name, known := d.racks[key]; known {
 		return name, d.rack(name).Zone == zone
 	}

@@ -30,7 +30,7 @@ func readNodes(d *draft) {
 		}
 	}
 	r := nodeReader{draft: d, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: rackLabelOf(d, all)}
-	r.bySubnet = d.bySubnet(all, r.rackBy)
+	r.bySubnet = r.racksAreSubnets(all)
 	r.region = sameOf(all, corev1.LabelTopologyRegion)
 	d.inv.Region = r.region
 	for i, n := range all {
@@ -263,28 +263,28 @@ func (r *nodeReader) taints(o *object, n *corev1.Node, m *inventory.Machine) {
 	}
 }
 
-// bySubnet reports whether racks are made of networks: that is asked for, no Node has a label that racks are made by, and their first
+// racksAreSubnets reports whether racks are made of networks: that is asked for, no Node has a label that racks are made by, and their first
 // addresses lie in several. It is told, for networks are guessed.
-func (d *draft) bySubnet(all []*corev1.Node, rackBy string) bool {
+func (r *nodeReader) racksAreSubnets(all []*corev1.Node) bool {
 	var networks []string
 	for _, n := range all {
-		if n.Labels[rackBy] != "" {
+		if n.Labels[r.rackBy] != "" {
 			return false
 		}
-		if a, ok := d.firstAddress(n); ok && !slices.Contains(networks, networkOf(a).String()) {
+		if a, ok := r.firstAddress(n); ok && !slices.Contains(networks, networkOf(a).String()) {
 			networks = append(networks, networkOf(a).String())
 		}
 	}
-	if !d.options.RackBySubnet || len(networks) < 2 {
+	if !r.options.RackBySubnet || len(networks) < 2 {
 		return false
 	}
-	d.guess("spec.racks", fmt.Sprintf("no Node has the label %s, and their addresses are taken to lie in %s: each is a rack. Say which label names a Node's rack (--rack-by), or the one network that all lie in (--network)",
-		rackBy, strings.Join(networks, ", ")))
+	r.guess("spec.racks", fmt.Sprintf("no Node has the label %s, and their addresses are taken to lie in %s: each is a rack. Say which label names a Node's rack (--rack-by), or the one network that all lie in (--network)",
+		r.rackBy, strings.Join(networks, ", ")))
 	return true
 }
 
 // firstAddress is the first one that the machine of a Node will have.
-func (d *draft) firstAddress(n *corev1.Node) (netip.Addr, bool) {
+func (r *nodeReader) firstAddress(n *corev1.Node) (netip.Addr, bool) {
 	var texts []string
 	for _, a := range n.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
@@ -296,7 +296,7 @@ func (d *draft) firstAddress(n *corev1.Node) (netip.Addr, bool) {
 			return a, true
 		}
 	}
-	if said := d.options.Addresses[n.Name]; len(said) > 0 {
+	if said := r.options.Addresses[n.Name]; len(said) > 0 {
 		return said[0], true
 	}
 	return netip.Addr{}, false

@@ -104,7 +104,7 @@ func (d *draft) guessASN() {
 	for slices.ContainsFunc(d.inv.Routers, func(r inventory.Router) bool { return r.ASN == d.inv.BGP.ASN }) {
 		d.inv.BGP.ASN++
 	}
-	d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.bgp.asn", Message: fmt.Sprintf("nothing that was read says the machines' AS number: %v is a guess", d.inv.BGP.ASN)})
+	d.guess("spec.bgp.asn", fmt.Sprintf("nothing that was read says the machines' AS number: %v is a guess", d.inv.BGP.ASN))
 }
 
 // otherASNs are those that the machines of a peering have instead of its own, each with its racks; empty: none.

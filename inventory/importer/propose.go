@@ -58,7 +58,7 @@ func Propose(options Options, answers Answers, docs ...document.Document) ([]byt
 		d.addPool(answers.Pool, "as it was said")
 	case len(d.inv.Pools) > 0:
 	case answers.Router.IsValid():
-		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: "say which addresses Services get (--pool): with a router they are of no network of the machines"})
+		d.tellInventory(ByHand, "spec.pools", "say which addresses Services get (--pool): with a router they are of no network of the machines")
 	default:
 		d.proposePool(answers)
 	}
@@ -159,16 +159,11 @@ func (d *draft) addPool(ranges []inventory.Range, why string) {
 func (d *draft) proposePool(answers Answers) {
 	block, ok := d.free(answers)
 	if !ok {
-		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: fmt.Sprintf("no %d addresses in a row of IPv4 are free beside the machines: say which addresses Services get (--pool)", freeSize)})
+		d.tellInventory(ByHand, "spec.pools", fmt.Sprintf("no %d addresses in a row of IPv4 are free beside the machines: say which addresses Services get (--pool)", freeSize))
 		return
 	}
 	d.addPool([]inventory.Range{block}, "nothing in the cluster has these addresses: keep the network's DHCP server from them")
 	d.guess("spec.pools[default].addresses", fmt.Sprintf("%v: nothing in the cluster has these addresses. What else is on the network is not known: keep its DHCP server from them, or say others (--pool)", block))
-}
-
-// guess tells what nobody said, and somebody has to look at.
-func (d *draft) guess(path, message string) {
-	d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: path, Message: message})
 }
 
 // freeSize is how many addresses are proposed: a power of two.

@@ -28,32 +28,37 @@ func rangeIn(text string) (inventory.Range, error) {
 	return document.ParseRange(text)
 }
 
+// heldRanges are the ranges that pools have.
+type heldRanges struct {
+	held []heldRange // by their first address
+}
+
 // takeRange reads a range for a pool, of whatever source. That it cannot have it is an error which says why.
-func (d *draft) takeRange(text, pool string) (inventory.Range, error) {
+func (h *heldRanges) takeRange(text, pool string) (inventory.Range, error) {
 	one, err := rangeIn(text)
 	if err != nil {
 		return one, err
 	}
-	return one, d.hold(one, pool)
+	return one, h.hold(one, pool)
 }
 
 // hold says that a pool has a range. Where that cannot be nothing is held.
-func (d *draft) hold(one inventory.Range, pool string) error {
+func (h *heldRanges) hold(one inventory.Range, pool string) error {
 	if !one.First.IsGlobalUnicast() || !one.Last.IsGlobalUnicast() {
 		return fmt.Errorf("%v has addresses that no router carries", one)
 	}
-	i := d.heldFrom(one)
-	if i < len(d.held) && d.held[i].Overlaps(one) {
-		return fmt.Errorf("%v has addresses that pool %s has already", one, d.held[i].pool)
+	i := h.heldFrom(one)
+	if i < len(h.held) && h.held[i].Overlaps(one) {
+		return fmt.Errorf("%v has addresses that pool %s has already", one, h.held[i].pool)
 	}
-	d.held = slices.Insert(d.held, i, heldRange{one, pool})
+	h.held = slices.Insert(h.held, i, heldRange{one, pool})
 	return nil
 }
 
 // heldFrom is where the first held range is that does not end before another one begins.
-func (d *draft) heldFrom(one inventory.Range) int {
-	i, _ := slices.BinarySearchFunc(d.held, one.First, func(h heldRange, first netip.Addr) int {
-		if h.Last.Less(first) {
+func (h *heldRanges) heldFrom(one inventory.Range) int {
+	i, _ := slices.BinarySearchFunc(h.held, one.First, func(before heldRange, first netip.Addr) int {
+		if before.Last.Less(first) {
 			return -1
 		}
 		return 1
@@ -78,7 +83,7 @@ func (d *draft) excludeHosts() {
 	exclude := func(addrs []netip.Addr, who string) {
 		for _, a := range addrs {
 			for _, pool := range d.exclude(a) {
-				d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.pools[" + pool + "]", Message: fmt.Sprintf("%v is the address of %s, and excluded", a, who)})
+				d.guess("spec.pools["+pool+"]", fmt.Sprintf("%v is the address of %s, and excluded", a, who))
 			}
 		}
 	}
@@ -90,16 +95,4 @@ func (d *draft) excludeHosts() {
 			exclude(append(slices.Clone(m.Addresses), m.ExternalAddresses...), "machine "+m.Name)
 		}
 	}
-}
-
-// leaveOutPool tells why a pool is left out which has none of the ranges at a path: the first reason of those that were noted.
-func (d *draft) leaveOutPool(o *object, path string) {
-	why := ""
-	for _, n := range d.notes {
-		if n.of == o && within(n.Path, path) {
-			why = " (" + strings.TrimSuffix(n.Message, ": it is left out") + ")"
-			break
-		}
-	}
-	d.leaveOut(o, path, NotValid, "has no address that a pool can have"+why+": the pool is left out")
 }

@@ -23,52 +23,58 @@ var serviceLBNoted = map[string]string{
 	"tolerations":       "Plinth starts no Pods for Services",
 }
 
+// serviceLBReader reads what tells of servicelb.
+type serviceLBReader struct {
+	*draft
+	machines map[netip.Addr]string // names by address
+}
+
 // readServiceLB tells which Services lose their addresses, which are those of machines: nothing of servicelb can be in an inventory.
 func readServiceLB(d *draft) {
-	machines := map[netip.Addr]string{}
-	for _, o := range d.of("", "Node") {
-		if !slices.Contains(d.options.Sources, "nodes") {
+	r := serviceLBReader{draft: d, machines: map[netip.Addr]string{}}
+	for _, o := range r.of("", "Node") {
+		if !slices.Contains(r.options.Sources, "nodes") {
 			o.mark(meaningless, "metadata.name", "spec")
 		}
-		if n, ok := decode[corev1.Node](d, o); ok {
+		if n, ok := decode[corev1.Node](r.draft, o); ok {
 			for _, a := range n.Status.Addresses {
 				if addr, err := netip.ParseAddr(a.Address); err == nil {
-					machines[addr] = n.Name
+					r.machines[addr] = n.Name
 				}
 			}
 		}
-		d.noteServiceLB(o, "metadata.labels")
+		r.labels(o, "metadata.labels")
 	}
-	served := d.serviceLBPods()
-	for _, o := range d.of("", "Service") {
+	served := r.pods()
+	for _, o := range r.of("", "Service") {
 		o.mark(meaningless, "metadata.name")
-		s, ok := decode[corev1.Service](d, o)
+		s, ok := decode[corev1.Service](r.draft, o)
 		switch {
 		case !ok:
 		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
-			d.passBy(o)
+			r.passBy(o)
 		default:
 			key := o.namespace + "/" + o.name
-			d.serviceOfMachines(o, s, machines, served[key] != nil)
+			r.service(o, s, served[key] != nil)
 			delete(served, key)
 		}
 	}
 	for key, o := range served {
-		d.note(o, "", Differs, fmt.Sprintf("leads traffic of machines' ports to Service %s, which was not read. It goes once the k3s server runs with --disable=servicelb", key))
-		d.ofWhole()
+		r.note(o, "", Differs, fmt.Sprintf("leads traffic of machines' ports to Service %s, which was not read. It goes once the k3s server runs with --disable=servicelb", key))
+		r.ofWhole()
 		o.mark(noted, "")
 	}
-	if len(machines) > 0 && len(d.inv.Pools) == 0 {
-		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: "servicelb has no pools, so there is none: write one of addresses that nobody else has. With addresses of the machines' own subnet it says advertise: {via: link}, and the rack the subnet"})
+	if len(r.machines) > 0 && len(r.inv.Pools) == 0 {
+		r.tellInventory(ByHand, "spec.pools", "servicelb has no pools, so there is none: write one of addresses that nobody else has. With addresses of the machines' own subnet it says advertise: {via: link}, and the rack the subnet")
 	}
 }
 
-// serviceLBPods are servicelb's DaemonSets by their Service. All others are without meaning.
-func (d *draft) serviceLBPods() map[string]*object {
+// pods are servicelb's DaemonSets by their Service. All others are without meaning.
+func (r *serviceLBReader) pods() map[string]*object {
 	served := map[string]*object{}
-	for _, o := range d.of("apps", "DaemonSet") {
+	for _, o := range r.of("apps", "DaemonSet") {
 		o.mark(meaningless, "metadata.name")
-		d.passBy(o)
+		r.passBy(o)
 		var name, namespace string
 		for _, l := range o.leaves() {
 			switch l.path {
@@ -86,37 +92,37 @@ func (d *draft) serviceLBPods() map[string]*object {
 }
 
 // passBy marks an object that is not servicelb's. Where kube-vip reads such objects, too, it has said that of those that are not its own.
-func (d *draft) passBy(o *object) {
-	if !slices.Contains(d.options.Sources, "kube-vip") {
+func (r *serviceLBReader) passBy(o *object) {
+	if !slices.Contains(r.options.Sources, "kube-vip") {
 		o.mark(meaningless, "")
 	}
 }
 
-// serviceOfMachines notes a Service whose addresses are those of machines, and what it asks servicelb for.
-func (d *draft) serviceOfMachines(o *object, s *corev1.Service, machines map[netip.Addr]string, served bool) {
+// service notes a Service whose addresses are those of machines, and what it asks servicelb for.
+func (r *serviceLBReader) service(o *object, s *corev1.Service, served bool) {
 	var names, others []string
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		addr, _ := netip.ParseAddr(ingress.IP)
-		if name := machines[addr]; name != "" {
+		if name := r.machines[addr]; name != "" {
 			names = append(names, name)
 		} else {
 			others = append(others, ingress.IP)
 		}
 	}
-	if len(machines) == 0 && len(others) > 0 && !served {
-		d.passBy(o)
+	if len(r.machines) == 0 && len(others) > 0 && !served {
+		r.passBy(o)
 		o.mark(noted, "status.loadBalancer")
-		d.note(o, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
+		r.note(o, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
 		return
 	}
 	if len(names) == 0 && !served || len(names) > 0 && len(others) > 0 {
-		d.passBy(o)
+		r.passBy(o)
 		return
 	}
 	o.markIdle()
-	if path, asked := askedAddresses(s); !d.otherClass(o, s) && len(asked) > 0 {
+	if path, asked := askedAddresses(s); !r.otherClass(o, s) && len(asked) > 0 {
 		o.mark(noted, path)
-		d.note(o, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
+		r.note(o, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
 	}
 	slices.Sort(names)
 	whose := "its addresses are those of machines"
@@ -127,22 +133,22 @@ func (d *draft) serviceOfMachines(o *object, s *corev1.Service, machines map[net
 	if o.has(path) {
 		o.mark(noted, path)
 	}
-	d.note(o, path, ByHand, whose+", which are no VIPs: of Plinth it gets one of a pool. Run the k3s server with --disable=servicelb, and let DNS names point at the new address")
-	d.noteServiceLB(o, "metadata.labels")
-	d.noteServiceLB(o, "metadata.annotations")
+	r.note(o, path, ByHand, whose+", which are no VIPs: of Plinth it gets one of a pool. Run the k3s server with --disable=servicelb, and let DNS names point at the new address")
+	r.labels(o, "metadata.labels")
+	r.labels(o, "metadata.annotations")
 }
 
-// noteServiceLB notes labels or annotations of servicelb's.
-func (d *draft) noteServiceLB(o *object, above string) {
+// labels notes labels or annotations of servicelb's.
+func (r *serviceLBReader) labels(o *object, above string) {
 	for _, l := range o.leaves() {
 		rest, ok := strings.CutPrefix(l.path, above+"["+serviceLBPrefix)
 		switch message := serviceLBNoted[strings.TrimSuffix(rest, "]")]; {
 		case !ok:
 		case message == "":
 			o.mark(noted, l.path)
-			d.note(o, l.path, UnknownField, "is not known here, and not carried over")
+			r.note(o, l.path, UnknownField, "is not known here, and not carried over")
 		default:
-			d.drop(o, l.path, message)
+			r.drop(o, l.path, message)
 		}
 	}
 }

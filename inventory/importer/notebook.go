@@ -1,0 +1,89 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// notebook keeps the notes of an import.
+type notebook struct {
+	notes Notes
+}
+
+// note tells what became of the fields at and below a path of an object.
+func (b *notebook) note(o *object, path string, code Code, message string) {
+	b.tell(Told, o, path, code, message)
+}
+
+// fail tells what is not valid where it came from.
+func (b *notebook) fail(o *object, path string, code Code, message string) {
+	b.tell(Error, o, path, code, message)
+}
+
+func (b *notebook) tell(severity Severity, o *object, path string, code Code, message string) {
+	b.notes = append(b.notes, Note{Position: o.position(path), Severity: severity, Code: code, Object: o.String(), Path: path, Message: message, of: o})
+}
+
+// drop notes that fields are not carried over, as far as they are written.
+func (b *notebook) drop(o *object, path, message string) {
+	if o.has(path) {
+		o.mark(noted, path)
+		b.note(o, path, NoCounterpart, message)
+	}
+}
+
+// dropUnless is drop, but for a value that says what goes without saying.
+func (b *notebook) dropUnless(o *object, path, implied, message string) {
+	if n := o.at(path); n != nil && n.Value == implied {
+		o.mark(meaningless, path)
+		return
+	}
+	b.drop(o, path, message)
+}
+
+// leaveOut tells why nothing of an object is in the inventory, in the place of all that was told of it.
+func (b *notebook) leaveOut(o *object, path string, code Code, message string) {
+	o.override("")
+	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
+	o.mark(noted, "metadata.name")
+	b.notes = slices.DeleteFunc(b.notes, func(n Note) bool { return n.of == o })
+	b.note(o, path, code, message)
+	b.ofWhole()
+}
+
+// ofWhole says that the last note is of all of its object.
+func (b *notebook) ofWhole() { b.notes[len(b.notes)-1].whole = true }
+
+// leaveOutPool tells why a pool is left out which has none of the ranges at a path: the first reason of those that were noted.
+func (b *notebook) leaveOutPool(o *object, path string) {
+	why := ""
+	for _, n := range b.notes {
+		if n.of == o && within(n.Path, path) {
+			why = " (" + strings.TrimSuffix(n.Message, ": it is left out") + ")"
+			break
+		}
+	}
+	b.leaveOut(o, path, NotValid, "has no address that a pool can have"+why+": the pool is left out")
+}
+
+// namesSecret reports whether a Secret can have a name that an object says; else it is noted, and the session has no password.
+func (b *notebook) namesSecret(o *object, path, name string) bool {
+	if secretName.MatchString(name) {
+		return true
+	}
+	if o.fates[path] == noted {
+		return false // of another session
+	}
+	o.mark(noted, path)
+	b.note(o, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
+	return false
+}
+
+// guess tells of a path of the inventory what nobody said, and somebody has to look at.
+func (b *notebook) guess(path, message string) { b.tellInventory(Guessed, path, message) }
+
+// tellInventory tells what is of the inventory itself, and of no object.
+func (b *notebook) tellInventory(code Code, path, message string) {
+	b.notes = append(b.notes, Note{Severity: Told, Code: code, Path: path, Message: message})
+}
