@@ -51,53 +51,53 @@ const (
 )
 
 // Read reduces objects to what checks read of them.
-func Read(o Objects) Cluster {
-	c := Cluster{Server: o.Server, Now: o.Now.UTC(), Namespace: o.Namespace, Inventory: o.Inventory, Unread: slices.Sorted(slices.Values(o.Unread))}
-	for _, n := range o.Namespaces {
-		if n.Name == o.Namespace {
-			c.Enforced = n.Labels[enforceLabel]
+func Read(objects Objects) Cluster {
+	cluster := Cluster{Server: objects.Server, Now: objects.Now.UTC(), Namespace: objects.Namespace, Inventory: objects.Inventory, Unread: slices.Sorted(slices.Values(objects.Unread))}
+	for _, n := range objects.Namespaces {
+		if n.Name == objects.Namespace {
+			cluster.Enforced = n.Labels[enforceLabel]
 		}
 	}
-	for i := range o.Nodes {
-		c.Nodes = append(c.Nodes, readNode(&o.Nodes[i]))
+	for i := range objects.Nodes {
+		cluster.Nodes = append(cluster.Nodes, readNode(&objects.Nodes[i]))
 	}
-	slices.SortFunc(c.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	c.readLeases(o.Leases)
-	for i := range o.Services {
-		c.readService(&o.Services[i])
+	slices.SortFunc(cluster.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	cluster.readLeases(objects.Leases)
+	for i := range objects.Services {
+		cluster.readService(&objects.Services[i])
 	}
-	c.readWorkloads(o)
-	for i := range o.ConfigMaps {
-		c.readConfigMap(&o.ConfigMaps[i])
+	cluster.readWorkloads(objects)
+	for i := range objects.ConfigMaps {
+		cluster.readConfigMap(&objects.ConfigMaps[i])
 	}
-	for _, s := range o.ServiceCIDRs {
+	for _, s := range objects.ServiceCIDRs {
 		for _, cidr := range s.Spec.CIDRs {
-			c.addBlock(ForServices, Object{Kind: "servicecidr", Name: s.Name}, cidr)
+			cluster.addBlock(ForServices, Object{Kind: "servicecidr", Name: s.Name}, cidr)
 		}
 	}
-	for _, one := range o.Custom {
-		c.readCustom(one)
+	for _, one := range objects.Custom {
+		cluster.readCustom(one)
 	}
-	c.sort()
-	return c
+	cluster.sort()
+	return cluster
 }
 
 // readWorkloads reads DaemonSets, Deployments and static Pods. What a DaemonSet or Deployment makes is read there.
-func (c *Cluster) readWorkloads(o Objects) {
-	for i := range o.DaemonSets {
-		d := &o.DaemonSets[i]
+func (c *Cluster) readWorkloads(objects Objects) {
+	for i := range objects.DaemonSets {
+		d := &objects.DaemonSets[i]
 		w := readWorkload("daemonset", d.Namespace, d.Name, &d.Spec.Template.Spec)
-		w.Runs, w.Service = selectsSome(&d.Spec.Template.Spec, o.Nodes), servedBy(d.Labels)
+		w.Runs, w.Service = selectsSome(&d.Spec.Template.Spec, objects.Nodes), servedBy(d.Labels)
 		c.addWorkload(w, &d.Spec.Template.Spec)
 	}
-	for i := range o.Deployments {
-		d := &o.Deployments[i]
+	for i := range objects.Deployments {
+		d := &objects.Deployments[i]
 		w := readWorkload("deployment", d.Namespace, d.Name, &d.Spec.Template.Spec)
-		w.Runs = (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) && selectsSome(&d.Spec.Template.Spec, o.Nodes)
+		w.Runs = (d.Spec.Replicas == nil || *d.Spec.Replicas > 0) && selectsSome(&d.Spec.Template.Spec, objects.Nodes)
 		c.addWorkload(w, &d.Spec.Template.Spec)
 	}
-	for i := range o.Pods {
-		if p := &o.Pods[i]; isStatic(p) && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded {
+	for i := range objects.Pods {
+		if p := &objects.Pods[i]; isStatic(p) && p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded {
 			w := readWorkload("pod", p.Namespace, p.Name, &p.Spec)
 			w.Runs = true
 			c.addWorkload(w, &p.Spec)
@@ -130,23 +130,23 @@ func (o Object) compare(p Object) int {
 // readLeases takes those of cloud controller managers, and what kubelets' say of the clocks of Nodes.
 func (c *Cluster) readLeases(all []coordinationv1.Lease) {
 	for i := range all {
-		l := &all[i]
-		read := Lease{Namespace: l.Namespace, Name: l.Name, Program: writerOf(l)}
-		if l.Spec.HolderIdentity != nil {
-			read.Holder = *l.Spec.HolderIdentity
+		lease := &all[i]
+		read := Lease{Namespace: lease.Namespace, Name: lease.Name, Program: writerOf(lease)}
+		if lease.Spec.HolderIdentity != nil {
+			read.Holder = *lease.Spec.HolderIdentity
 		}
-		if l.Spec.RenewTime != nil {
-			read.Renewed = l.Spec.RenewTime.UTC()
+		if lease.Spec.RenewTime != nil {
+			read.Renewed = lease.Spec.RenewTime.UTC()
 		}
-		if l.Spec.LeaseDurationSeconds != nil {
-			read.Lasts = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+		if lease.Spec.LeaseDurationSeconds != nil {
+			read.Lasts = time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 		}
 		switch {
-		case l.Namespace == nodeLeases:
-			if n := c.node(l.Name); n != nil {
+		case lease.Namespace == nodeLeases:
+			if n := c.node(lease.Name); n != nil {
 				n.Renewed = read.Renewed
 			}
-		case strings.HasSuffix(l.Name, leaseSuffix):
+		case strings.HasSuffix(lease.Name, leaseSuffix):
 			c.Leases = append(c.Leases, read)
 		}
 	}
@@ -171,14 +171,14 @@ func (c *Cluster) node(name string) *Node {
 	return &c.Nodes[i]
 }
 
-func (c *Cluster) readService(s *v1.Service) {
-	read := Service{Namespace: s.Namespace, Name: s.Name, ExternalIPs: addresses(s.Spec.ExternalIPs)}
-	if s.Spec.Type == v1.ServiceTypeLoadBalancer {
-		read.Foreign = s.Spec.LoadBalancerClass != nil && !lb.IsOurClass(*s.Spec.LoadBalancerClass)
-		for _, in := range s.Status.LoadBalancer.Ingress {
+func (c *Cluster) readService(service *v1.Service) {
+	read := Service{Namespace: service.Namespace, Name: service.Name, ExternalIPs: addresses(service.Spec.ExternalIPs)}
+	if service.Spec.Type == v1.ServiceTypeLoadBalancer {
+		read.Foreign = service.Spec.LoadBalancerClass != nil && !lb.IsOurClass(*service.Spec.LoadBalancerClass)
+		for _, in := range service.Status.LoadBalancer.Ingress {
 			read.Shown = append(read.Shown, addresses([]string{in.IP})...)
 		}
-		for _, condition := range s.Status.Conditions {
+		for _, condition := range service.Status.Conditions {
 			read.Allocated = read.Allocated || condition.Type == lb.VIPAllocated
 		}
 	}

@@ -26,16 +26,16 @@ var customKinds = map[CustomKind]func(*Cluster, Object, map[string]any){
 			}
 		}
 	},
-	{"cilium.io", "CiliumLoadBalancerIPPool"}: func(c *Cluster, o Object, spec map[string]any) {
+	{"cilium.io", "CiliumLoadBalancerIPPool"}: func(cluster *Cluster, of Object, spec map[string]any) {
 		for _, b := range maps(spec["blocks"]) {
 			switch cidr, first, last := text(b["cidr"]), text(b["start"]), text(b["stop"]); {
 			case spec["disabled"] == true:
 			case cidr != "":
-				c.addBlock(ForVIPs, o, cidr)
+				cluster.addBlock(ForVIPs, of, cidr)
 			case last != "":
-				c.addBlock(ForVIPs, o, first+"-"+last)
+				cluster.addBlock(ForVIPs, of, first+"-"+last)
 			default:
-				c.addBlock(ForVIPs, o, first)
+				cluster.addBlock(ForVIPs, of, first)
 			}
 		}
 	},
@@ -46,14 +46,14 @@ var customKinds = map[CustomKind]func(*Cluster, Object, map[string]any){
 			}
 		}
 	},
-	{"crd.projectcalico.org", "IPPool"}: func(c *Cluster, o Object, spec map[string]any) {
+	{"crd.projectcalico.org", "IPPool"}: func(cluster *Cluster, of Object, spec map[string]any) {
 		for _, use := range texts(spec["allowedUses"]) {
 			if use == "LoadBalancer" {
-				c.addBlock(ForVIPs, o, text(spec["cidr"]))
+				cluster.addBlock(ForVIPs, of, text(spec["cidr"]))
 				return
 			}
 		}
-		c.addBlock(ForPods, o, text(spec["cidr"]))
+		cluster.addBlock(ForPods, of, text(spec["cidr"]))
 	},
 	{"crd.projectcalico.org", "BGPPeer"}: func(c *Cluster, o Object, spec map[string]any) {
 		c.addNeighbours(o, strings.Split(text(spec["peerIP"]), ":")[0], text(spec["peerIP"]))
@@ -137,13 +137,13 @@ var configMapReaders = map[string]func(*Cluster, Object, *v1.ConfigMap){
 			c.addBlock(Unmasked, o, cidr)
 		}
 	},
-	"kubevip": func(c *Cluster, o Object, cm *v1.ConfigMap) {
+	"kubevip": func(cluster *Cluster, of Object, cm *v1.ConfigMap) {
 		for key, value := range cm.Data {
 			if kind, _, _ := strings.Cut(key, "-"); kind != "cidr" && kind != "range" {
 				continue
 			}
 			for one := range strings.SplitSeq(value, ",") {
-				c.addBlock(ForVIPs, o, one)
+				cluster.addBlock(ForVIPs, of, one)
 			}
 		}
 	},
@@ -184,11 +184,11 @@ func (c *Cluster) readProxy(cm *v1.ConfigMap) {
 	if config == nil {
 		return
 	}
-	p := &Proxy{Namespace: cm.Namespace, Name: cm.Name, Mode: word(text(config["mode"])), ClusterCIDR: prefixes(text(config["clusterCIDR"]))}
-	p.IPVS = in(config, "ipvs") != nil
+	proxy := &Proxy{Namespace: cm.Namespace, Name: cm.Name, Mode: word(text(config["mode"])), ClusterCIDR: prefixes(text(config["clusterCIDR"]))}
+	proxy.IPVS = in(config, "ipvs") != nil
 	if arp, said := in(config["ipvs"], "strictARP").(bool); said {
-		p.StrictARP = strconv.FormatBool(arp)
+		proxy.StrictARP = strconv.FormatBool(arp)
 	}
-	p.Health = hostOf("http://" + text(config["healthzBindAddress"]))
-	c.Proxy = p
+	proxy.Health = hostOf("http://" + text(config["healthzBindAddress"]))
+	c.Proxy = proxy
 }

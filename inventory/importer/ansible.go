@@ -26,24 +26,24 @@ type ansibleReader struct {
 	unmade     map[string]bool         // hosts that are Nodes and that another source or host made the machine of
 }
 
-func readAnsible(d *draft) {
-	r := &ansibleReader{draft: d, ansibleTree: treeOf(d), ofCluster: map[string]bool{}, others: map[string]bool{}, unmade: map[string]bool{}}
-	for _, rack := range d.inv.Racks {
+func readAnsible(into *draft) {
+	reader := &ansibleReader{draft: into, ansibleTree: treeOf(into), ofCluster: map[string]bool{}, others: map[string]bool{}, unmade: map[string]bool{}}
+	for _, rack := range into.inv.Racks {
 		for _, m := range rack.Machines {
-			r.others[m.Name] = true
+			reader.others[m.Name] = true
 		}
 	}
-	r.nodeGroups = r.chosenGroups()
-	r.chooseRacks()
-	if r.nodeGroups == nil && len(r.hosts) > 0 {
-		d.guess("", fmt.Sprintf("no host of Ansible's is in a group of Kubernetes nodes (%s): each of the %d is taken for a Node",
-			strings.Join(slices.Concat(nodeGroups...), ", "), len(r.hosts)))
+	reader.nodeGroups = reader.chosenGroups()
+	reader.chooseRacks()
+	if reader.nodeGroups == nil && len(reader.hosts) > 0 {
+		into.guess("", fmt.Sprintf("no host of Ansible's is in a group of Kubernetes nodes (%s): each of the %d is taken for a Node",
+			strings.Join(slices.Concat(nodeGroups...), ", "), len(reader.hosts)))
 	}
-	for _, h := range r.hosts {
-		r.host(h)
+	for _, h := range reader.hosts {
+		reader.host(h)
 	}
-	r.pools()
-	r.rest()
+	reader.pools()
+	reader.rest()
 }
 
 // chooseRacks finds what the racks of hosts are told by.
@@ -74,36 +74,36 @@ func (r *ansibleReader) groupRack(groups map[string]int) string {
 }
 
 // host makes a machine of a host that is a Node. Its variables count for the cluster also where the machine is there already.
-func (r *ansibleReader) host(h *ansibleHost) {
-	groups, vars, o := r.groupsOf(h, edge{}), r.varsOf(h, edge{}), h.objects[0]
+func (r *ansibleReader) host(one *ansibleHost) {
+	groups, vars, obj := r.groupsOf(one, edge{}), r.varsOf(one, edge{}), one.objects[0]
 	if !inAny(groups, r.nodeGroups) {
-		for _, o := range h.objects {
+		for _, o := range one.objects {
 			r.leaveOut(o, "", NotRead, "is in no group of Kubernetes nodes ("+strings.Join(r.nodeGroups, ", ")+"): it is left out")
 		}
 		return
 	}
-	m := inventory.Machine{Name: r.machineName(o), OwnState: inventory.StateActive, State: inventory.StateActive}
+	machine := inventory.Machine{Name: r.machineName(obj), OwnState: inventory.StateActive, State: inventory.StateActive}
 	r.vars = append(r.vars, vars)
-	if why := r.isMade(m.Name, o, vars); why != "" {
-		r.unmade[h.name] = true
-		for _, o := range h.objects {
+	if why := r.isMade(machine.Name, obj, vars); why != "" {
+		r.unmade[one.name] = true
+		for _, o := range one.objects {
 			r.leaveOut(o, "", Differs, why+": what that one says counts, and no machine is made of this")
 		}
 		return
 	}
-	m.ID = m.Name
-	r.addresses(o, vars, &m)
-	r.labels(vars, &m)
-	r.taints(vars, &m)
-	m.Rack = r.rackOf(vars, groups)
-	if len(m.Addresses) == 0 {
-		m.OwnState, m.State = inventory.StatePlanned, inventory.StatePlanned
-		r.note(o, "", Guessed, "no variable of the host has an address (ip, access_ip, ansible_host): the machine is planned. Give it its addresses, and take the state away")
+	machine.ID = machine.Name
+	r.addresses(obj, vars, &machine)
+	r.labels(vars, &machine)
+	r.taints(vars, &machine)
+	machine.Rack = r.rackOf(vars, groups)
+	if len(machine.Addresses) == 0 {
+		machine.OwnState, machine.State = inventory.StatePlanned, inventory.StatePlanned
+		r.note(obj, "", Guessed, "no variable of the host has an address (ip, access_ip, ansible_host): the machine is planned. Give it its addresses, and take the state away")
 	}
-	to := r.rack(m.Rack)
-	to.Machines = append(to.Machines, m)
-	for _, o := range h.objects {
-		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
+	to := r.rack(machine.Rack)
+	to.Machines = append(to.Machines, machine)
+	for _, o := range one.objects {
+		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", machine.Rack, machine.Name), o)
 	}
 }
 
@@ -145,16 +145,16 @@ func (r *ansibleReader) value(v ansibleVar) (string, bool) {
 }
 
 // textAt is the text of a node in a variable.
-func (r *ansibleReader) textAt(v ansibleVar, path string, n *yaml.Node) (string, bool) {
+func (r *ansibleReader) textAt(variable ansibleVar, path string, node *yaml.Node) (string, bool) {
 	switch {
-	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+	case node.Kind != yaml.ScalarNode || node.Tag == "!!null":
 		return "", false
-	case n.Tag == "!vault" || strings.HasPrefix(n.Value, "$ANSIBLE_VAULT"):
-		r.tellOnce(v.object, path, ByHand, "is encrypted by ansible-vault, and not read: write it into the inventory, where it is no secret")
-	case isTemplate(n.Value):
-		r.tellOnce(v.object, path, ByHand, fmt.Sprintf("is a template, which is not evaluated: write its value into the inventory (ansible all -m debug -a var=%s shows it)", v.name))
+	case node.Tag == "!vault" || strings.HasPrefix(node.Value, "$ANSIBLE_VAULT"):
+		r.tellOnce(variable.object, path, ByHand, "is encrypted by ansible-vault, and not read: write it into the inventory, where it is no secret")
+	case isTemplate(node.Value):
+		r.tellOnce(variable.object, path, ByHand, fmt.Sprintf("is a template, which is not evaluated: write its value into the inventory (ansible all -m debug -a var=%s shows it)", variable.name))
 	default:
-		return n.Value, true
+		return node.Value, true
 	}
 	return "", false
 }
@@ -171,32 +171,32 @@ func (r *ansibleReader) tellOnce(o *object, path string, code Code, message stri
 var ansibleAddresses = []string{"ip", "k3s_node_ip", "access_ip", "ansible_host", "ansible_ssh_host"}
 
 // addresses are those of the first variable that has one, then that of IPv6, and in the end the host's name.
-func (r *ansibleReader) addresses(o *object, vars map[string]ansibleVar, m *inventory.Machine) {
+func (r *ansibleReader) addresses(obj *object, vars map[string]ansibleVar, machine *inventory.Machine) {
 	add := func(name string) bool {
-		v := vars[name]
-		text, _ := r.value(v)
+		variable := vars[name]
+		text, _ := r.value(variable)
 		addr, err := netip.ParseAddr(text)
-		if err != nil || slices.Contains(m.Addresses, addr) {
+		if err != nil || slices.Contains(machine.Addresses, addr) {
 			return false
 		}
 		if why := r.unusable(addr); why != "" {
-			r.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%v %s: it is not taken", addr, why))
+			r.tellOnce(variable.object, variable.path(), NotValid, fmt.Sprintf("%v %s: it is not taken", addr, why))
 			return false
 		}
-		m.Addresses = append(m.Addresses, addr)
-		v.object.mark(carried, v.path())
+		machine.Addresses = append(machine.Addresses, addr)
+		variable.object.mark(carried, variable.path())
 		return true
 	}
 	if !slices.ContainsFunc(ansibleAddresses, add) {
-		if addr, err := netip.ParseAddr(o.name); err == nil && r.unusable(addr) == "" {
-			m.Addresses = append(m.Addresses, addr)
+		if addr, err := netip.ParseAddr(obj.name); err == nil && r.unusable(addr) == "" {
+			machine.Addresses = append(machine.Addresses, addr)
 		}
 	}
 	if !add("ip6") {
 		add("access_ip6")
 	}
-	r.otherAddress(vars["access_ip"], m)
-	r.otherAddress(vars["access_ip6"], m)
+	r.otherAddress(vars["access_ip"], machine)
+	r.otherAddress(vars["access_ip6"], machine)
 }
 
 // otherAddress notes an address by which others reach a host that has an address of its own.
@@ -208,68 +208,68 @@ func (r *ansibleReader) otherAddress(v ansibleVar, m *inventory.Machine) {
 }
 
 // labels are kubespray's node_labels, without those that Kubernetes or the inventory keeps.
-func (r *ansibleReader) labels(vars map[string]ansibleVar, m *inventory.Machine) {
-	v := vars["node_labels"]
-	if v.node == nil {
+func (r *ansibleReader) labels(vars map[string]ansibleVar, machine *inventory.Machine) {
+	variable := vars["node_labels"]
+	if variable.node == nil {
 		return
 	}
-	if v.node.Kind != yaml.MappingNode {
-		if _, ok := r.value(v); ok {
-			r.tellOnce(v.object, v.path(), NotValid, "is no mapping of labels: it is left out")
+	if variable.node.Kind != yaml.MappingNode {
+		if _, ok := r.value(variable); ok {
+			r.tellOnce(variable.object, variable.path(), NotValid, "is no mapping of labels: it is left out")
 		}
 		return
 	}
-	for i := 0; i+1 < len(v.node.Content); i += 2 {
-		key := v.node.Content[i].Value
-		path := join(v.path(), key)
+	for from := 0; from+1 < len(variable.node.Content); from += 2 {
+		key := variable.node.Content[from].Value
+		path := join(variable.path(), key)
 		if ofKubernetes(key) {
-			r.tellOnce(v.object, path, NoCounterpart, "a label of Kubernetes' or Plinth's own: it is not written, and stays on the Node. Zone and rack are said by the rack")
+			r.tellOnce(variable.object, path, NoCounterpart, "a label of Kubernetes' or Plinth's own: it is not written, and stays on the Node. Zone and rack are said by the rack")
 			continue
 		}
-		text, ok := r.textAt(v, path, v.node.Content[i+1])
+		text, ok := r.textAt(variable, path, variable.node.Content[from+1])
 		switch {
 		case !ok:
 		case !labelKey.MatchString(key) || !labelValue.MatchString(text):
-			r.tellOnce(v.object, path, NotValid, fmt.Sprintf("%s=%s is no label: it is left out", key, text))
+			r.tellOnce(variable.object, path, NotValid, fmt.Sprintf("%s=%s is no label: it is left out", key, text))
 		default:
-			v.object.mark(carried, path)
-			if m.Labels == nil {
-				m.Labels = map[string]string{}
+			variable.object.mark(carried, path)
+			if machine.Labels == nil {
+				machine.Labels = map[string]string{}
 			}
-			m.Labels[key] = text
+			machine.Labels[key] = text
 		}
 	}
 }
 
 // taints are kubespray's node_taints: texts of the form key=value:effect.
-func (r *ansibleReader) taints(vars map[string]ansibleVar, m *inventory.Machine) {
-	v := vars["node_taints"]
-	if v.node == nil {
+func (r *ansibleReader) taints(vars map[string]ansibleVar, machine *inventory.Machine) {
+	variable := vars["node_taints"]
+	if variable.node == nil {
 		return
 	}
-	if v.node.Kind != yaml.SequenceNode {
-		if _, ok := r.value(v); ok {
-			r.tellOnce(v.object, v.path(), NotValid, "is no list of taints: it is left out")
+	if variable.node.Kind != yaml.SequenceNode {
+		if _, ok := r.value(variable); ok {
+			r.tellOnce(variable.object, variable.path(), NotValid, "is no list of taints: it is left out")
 		}
 		return
 	}
-	for i, n := range v.node.Content {
-		path := fmt.Sprintf("%s[%d]", v.path(), i)
-		text, ok := r.textAt(v, path, n)
+	for i, n := range variable.node.Content {
+		path := fmt.Sprintf("%s[%d]", variable.path(), i)
+		text, ok := r.textAt(variable, path, n)
 		if !ok {
 			continue
 		}
-		t, ok := taintIn(text)
+		taint, ok := taintIn(text)
 		switch {
 		case !ok:
-			r.tellOnce(v.object, path, NotValid, fmt.Sprintf("%q is no taint: accepted is key=value:NoSchedule, PreferNoSchedule or NoExecute. It is left out", text))
-		case ofKubernetes(t.Key):
-			r.tellOnce(v.object, path, NoCounterpart, "a taint of Kubernetes' or Plinth's own: it is not written, and stays on the Node")
-		case slices.ContainsFunc(m.Taints, func(have inventory.Taint) bool { return have.Key == t.Key && have.Effect == t.Effect }):
-			r.tellOnce(v.object, path, NotValid, "is there twice with one effect: it is left out")
+			r.tellOnce(variable.object, path, NotValid, fmt.Sprintf("%q is no taint: accepted is key=value:NoSchedule, PreferNoSchedule or NoExecute. It is left out", text))
+		case ofKubernetes(taint.Key):
+			r.tellOnce(variable.object, path, NoCounterpart, "a taint of Kubernetes' or Plinth's own: it is not written, and stays on the Node")
+		case slices.ContainsFunc(machine.Taints, func(have inventory.Taint) bool { return have.Key == taint.Key && have.Effect == taint.Effect }):
+			r.tellOnce(variable.object, path, NotValid, "is there twice with one effect: it is left out")
 		default:
-			v.object.mark(carried, path)
-			m.Taints = append(m.Taints, t)
+			variable.object.mark(carried, path)
+			machine.Taints = append(machine.Taints, taint)
 		}
 	}
 }
@@ -294,10 +294,10 @@ func (r *ansibleReader) rackOf(vars map[string]ansibleVar, groups map[string]int
 			v.object.mark(carried, v.path())
 		}
 	}
-	v := vars["zone"]
-	zone, ok := r.value(v)
+	variable := vars["zone"]
+	zone, ok := r.value(variable)
 	if ok && !labelValue.MatchString(zone) {
-		r.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%q is no value of a label, and no zone: it is left out", zone))
+		r.tellOnce(variable.object, variable.path(), NotValid, fmt.Sprintf("%q is no value of a label, and no zone: it is left out", zone))
 		zone, ok = "", false
 	}
 	name, sameZone := r.rackFor(value, value, zone, func(message string) {
@@ -306,9 +306,9 @@ func (r *ansibleReader) rackOf(vars map[string]ansibleVar, groups map[string]int
 		}
 	})
 	if ok && sameZone {
-		v.object.mark(carried, v.path())
+		variable.object.mark(carried, variable.path())
 	} else if ok {
-		r.tellOnce(v.object, v.path(), Differs, fmt.Sprintf("%q; other machines of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
+		r.tellOnce(variable.object, variable.path(), Differs, fmt.Sprintf("%q; other machines of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
 	}
 	return name
 }

@@ -111,18 +111,18 @@ func iniWordAt(line []rune, column int) (word iniWord, end int) {
 	var text strings.Builder
 	quote, escaped, quoted := rune(0), false, false
 	for end = column; end < len(line) && (quote != 0 || escaped || !isBlank(line[end])); end++ {
-		switch c := line[end]; {
+		switch char := line[end]; {
 		case escaped:
-			text.WriteRune(c)
+			text.WriteRune(char)
 			escaped = false
-		case c == '\\' && quote != '\'':
+		case char == '\\' && quote != '\'':
 			escaped = true
-		case quote != 0 && c == quote:
+		case quote != 0 && char == quote:
 			quote = 0
-		case quote == 0 && (c == '"' || c == '\''):
-			quote, quoted = c, true
+		case quote == 0 && (char == '"' || char == '\''):
+			quote, quoted = char, true
 		default:
-			text.WriteRune(c)
+			text.WriteRune(char)
 		}
 	}
 	return iniWord{text.String(), column, quoted}, end

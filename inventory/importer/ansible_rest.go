@@ -42,66 +42,66 @@ var playbookBalancers = []playbookBalancer{
 
 // mode is layer2 or bgp.
 func (p *ansiblePools) mode(name string) string {
-	v := p.shared(name)
-	text, ok := p.value(v)
+	variable := p.shared(name)
+	text, ok := p.value(variable)
 	switch {
 	case !ok:
 	case text == "bgp" || text == "layer2":
-		v.object.mark(carried, v.path())
+		variable.object.mark(carried, variable.path())
 	default:
-		p.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%q is neither layer2 nor bgp: layer2 is taken", text))
+		p.tellOnce(variable.object, variable.path(), NotValid, fmt.Sprintf("%q is neither layer2 nor bgp: layer2 is taken", text))
 	}
 	return text
 }
 
 // playbook makes a pool of the addresses that a playbook gives to a load balancer, and a router of its peer.
-func (p *ansiblePools) playbook(b playbookBalancer) {
-	v := p.shared(b.ranges)
-	if v.node == nil {
+func (p *ansiblePools) playbook(balancer playbookBalancer) {
+	variable := p.shared(balancer.ranges)
+	if variable.node == nil {
 		return
 	}
-	if slices.Contains(p.options.Sources, b.source) {
-		p.tellOnce(v.object, v.path(), Differs, "the objects of "+b.source+" are read, too, and count: nothing of this is added")
+	if slices.Contains(p.options.Sources, balancer.source) {
+		p.tellOnce(variable.object, variable.path(), Differs, "the objects of "+balancer.source+" are read, too, and count: nothing of this is added")
 		return
 	}
-	if b.inactive != nil {
-		if because := b.inactive(p); because != "" {
-			p.tellOnce(v.object, v.path(), NoCounterpart, "is not in use, by the variable "+because+": it is not carried over")
+	if balancer.inactive != nil {
+		if because := balancer.inactive(p); because != "" {
+			p.tellOnce(variable.object, variable.path(), NoCounterpart, "is not in use, by the variable "+because+": it is not carried over")
 			return
 		}
 	}
-	name, _ := p.newName(poolName, b.pool)
+	name, _ := p.newName(poolName, balancer.pool)
 	pool := newPool(name)
-	pool.Ranges = p.ranges(v, v.path(), v.node, name)
+	pool.Ranges = p.ranges(variable, variable.path(), variable.node, name)
 	if len(pool.Ranges) == 0 {
 		return
 	}
-	if !b.bgp(p) {
+	if !balancer.bgp(p) {
 		pool.Via = inventory.ViaLink
-	} else if peer := p.shared(b.peer); peer.node != nil {
-		p.peerOf(b, peer)
+	} else if peer := p.shared(balancer.peer); peer.node != nil {
+		p.peerOf(balancer, peer)
 	}
 	if pool.Via == "" {
 		pool.Advertise = []inventory.Advertise{newAdvertise()}
 	}
-	p.add(v, v.path(), &pool)
+	p.add(variable, variable.path(), &pool)
 }
 
 // peerOf makes a router of a playbook's peer.
-func (p *ansiblePools) peerOf(b playbookBalancer, peer ansibleVar) {
+func (p *ansiblePools) peerOf(balancer playbookBalancer, peer ansibleVar) {
 	get := func(name string) string {
 		text, _ := p.value(p.shared(name))
 		return text
 	}
-	router, ok := p.router(peer, peer.path(), b.pool+"-peer", get(b.peer), get(b.peerASN), get(b.asn))
+	router, ok := p.router(peer, peer.path(), balancer.pool+"-peer", get(balancer.peer), get(balancer.peerASN), get(balancer.asn))
 	if !ok {
 		return
 	}
-	for _, name := range []string{b.peer, b.peerASN, b.asn} {
+	for _, name := range []string{balancer.peer, balancer.peerASN, balancer.asn} {
 		v := p.shared(name)
 		v.object.mark(carried, v.path())
 	}
-	ours, last := p.shared(b.asn), &p.peerings[len(p.peerings)-1]
+	ours, last := p.shared(balancer.asn), &p.peerings[len(p.peerings)-1]
 	last.object, last.path = ours.object, ours.path() // a variable of its own says it
 	p.inv.Routers = append(p.inv.Routers, router)
 }
@@ -139,15 +139,15 @@ func (r *ansibleReader) rest() {
 		effects.mark(o)
 	}
 	unknown := map[string][]ansibleVar{} // by file
-	for o := range r.undecided() {
-		if isGroup(o) && !used[o] && o.has("vars") && !effects.hasNode(o.name) {
-			r.leaveOut(o, "", NotRead, "no Kubernetes node is in this group: its variables are not carried over")
+	for obj := range r.undecided() {
+		if isGroup(obj) && !used[obj] && obj.has("vars") && !effects.hasNode(obj.name) {
+			r.leaveOut(obj, "", NotRead, "no Kubernetes node is in this group: its variables are not carried over")
 			continue
 		}
-		if unnamed := r.restOfVars(o); len(unnamed) > 0 {
-			unknown[o.source] = append(unknown[o.source], unnamed...)
+		if unnamed := r.restOfVars(obj); len(unnamed) > 0 {
+			unknown[obj.source] = append(unknown[obj.source], unnamed...)
 		}
-		r.groupName(o)
+		r.groupName(obj)
 	}
 	for file, vars := range unknown {
 		r.summarize(file, vars)
@@ -185,27 +185,27 @@ func (e *ansibleEffects) hasNode(group string) bool {
 }
 
 // restOfVars are the variables of an object that nothing is known of. All others of it are marked.
-func (r *ansibleReader) restOfVars(o *object) (unknown []ansibleVar) {
-	eachOf(o.at("vars"), func(name string, n *yaml.Node) {
-		v := ansibleVar{o, name, n}
+func (r *ansibleReader) restOfVars(obj *object) (unknown []ansibleVar) {
+	eachOf(obj.at("vars"), func(name string, node *yaml.Node) {
+		variable := ansibleVar{obj, name, node}
 		message, worth := byHand[name]
 		switch {
-		case v.decided():
+		case variable.decided():
 		case poolVars[name]:
-			r.tellOnce(o, v.path(), NotValid, r.whyUnused(v)+": nothing of it is carried over")
-		case n.Kind == yaml.ScalarNode && n.Tag != "!vault" && !hasContent.MatchString(n.Value): // the name may be of a password: {password: a,b}
-			o.mark(meaningless, v.path())
-		case n.Tag == "!vault" || isSecret.MatchString(name) && !noSecret.MatchString(name+"="+n.Value):
-			o.mark(noted, v.path())
-			r.note(o, v.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")
-		case worth && n.Value != "false":
-			o.mark(noted, v.path())
-			r.note(o, v.path(), NoCounterpart, message)
-		case ofAnsible.MatchString(name), name == r.rackVar, n.Kind != yaml.ScalarNode && len(n.Content) == 0:
-			o.mark(meaningless, v.path())
+			r.tellOnce(obj, variable.path(), NotValid, r.whyUnused(variable)+": nothing of it is carried over")
+		case node.Kind == yaml.ScalarNode && node.Tag != "!vault" && !hasContent.MatchString(node.Value): // the name may be of a password: {password: a,b}
+			obj.mark(meaningless, variable.path())
+		case node.Tag == "!vault" || isSecret.MatchString(name) && !noSecret.MatchString(name+"="+node.Value):
+			obj.mark(noted, variable.path())
+			r.note(obj, variable.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")
+		case worth && node.Value != "false":
+			obj.mark(noted, variable.path())
+			r.note(obj, variable.path(), NoCounterpart, message)
+		case ofAnsible.MatchString(name), name == r.rackVar, node.Kind != yaml.ScalarNode && len(node.Content) == 0:
+			obj.mark(meaningless, variable.path())
 		default:
-			o.mark(meaningless, v.path())
-			unknown = append(unknown, v)
+			obj.mark(meaningless, variable.path())
+			unknown = append(unknown, variable)
 		}
 	})
 	return unknown
@@ -254,15 +254,15 @@ func (r *ansibleReader) summarize(file string, all []ansibleVar) {
 }
 
 // groupName says whether a group's name matters: it does where something of the group is carried over, or a note names it.
-func (r *ansibleReader) groupName(o *object) {
-	if !isGroup(o) {
+func (r *ansibleReader) groupName(obj *object) {
+	if !isGroup(obj) {
 		return
 	}
-	o.mark(meaningless, "metadata.name")
-	if slices.ContainsFunc(r.notes, func(n Note) bool { return n.of == o }) {
-		o.mark(noted, "metadata.name")
+	obj.mark(meaningless, "metadata.name")
+	if slices.ContainsFunc(r.notes, func(n Note) bool { return n.of == obj }) {
+		obj.mark(noted, "metadata.name")
 	}
-	if slices.Contains(slices.Collect(maps.Values(o.fates)), carried) {
-		o.mark(carried, "metadata.name")
+	if slices.Contains(slices.Collect(maps.Values(obj.fates)), carried) {
+		obj.mark(carried, "metadata.name")
 	}
 }

@@ -33,23 +33,23 @@ type draft struct {
 // first is read.
 func (d *draft) of(group, kind string) (all []*object) {
 	first := map[string]*object{}
-	for _, o := range d.objects {
-		if o.kind != kind || o.group() != group {
+	for _, obj := range d.objects {
+		if obj.kind != kind || obj.group() != group {
 			continue
 		}
-		key := o.namespace + "/" + o.name
+		key := obj.namespace + "/" + obj.name
 		if again := first[key]; again != nil {
-			if !o.read {
-				o.mark(noted, "")
-				d.note(o, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+			if !obj.read {
+				obj.mark(noted, "")
+				d.note(obj, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
 				d.ofWhole()
 			}
-			o.read = true
+			obj.read = true
 			continue
 		}
-		o.read = true
-		first[key] = o
-		all = append(all, o)
+		obj.read = true
+		first[key] = obj
+		all = append(all, obj)
 	}
 	return all
 }
@@ -82,16 +82,16 @@ func printable(r rune) rune {
 
 // finish notes all that no source spoke of.
 func (d *draft) finish() {
-	for _, o := range d.objects {
-		if !o.read {
-			d.note(o, "", NotRead, "is nothing that the import of "+inWords(d.options.Sources)+" reads"+readElsewhere(o))
+	for _, obj := range d.objects {
+		if !obj.read {
+			d.note(obj, "", NotRead, "is nothing that the import of "+inWords(d.options.Sources)+" reads"+readElsewhere(obj))
 			d.ofWhole()
 			continue
 		}
-		for _, l := range o.leaves() {
-			if o.fateOf(l.path) == "" {
-				o.mark(noted, l.path)
-				d.note(o, l.path, UnknownField, "is not known here, and not carried over")
+		for _, l := range obj.leaves() {
+			if obj.fateOf(l.path) == "" {
+				obj.mark(noted, l.path)
+				d.note(obj, l.path, UnknownField, "is not known here, and not carried over")
 			}
 		}
 	}
@@ -178,19 +178,19 @@ func (d *draft) complete() {
 }
 
 // coverMachines gives a rack that has subnets of a family those of all its machines, which have to lie in them. Nobody wrote their lengths down.
-func (d *draft) coverMachines(r *inventory.Rack) {
-	for _, m := range r.Machines {
-		for _, a := range m.Addresses {
-			family := func(s netip.Prefix) bool { return s.Addr().Is4() == a.Is4() }
-			if !slices.ContainsFunc(r.Subnets, family) || slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+func (d *draft) coverMachines(rack *inventory.Rack) {
+	for _, machine := range rack.Machines {
+		for _, addr := range machine.Addresses {
+			family := func(s netip.Prefix) bool { return s.Addr().Is4() == addr.Is4() }
+			if !slices.ContainsFunc(rack.Subnets, family) || slices.ContainsFunc(rack.Subnets, func(s netip.Prefix) bool { return s.Contains(addr) }) {
 				continue
 			}
-			subnet := around(inventory.Range{First: a, Last: a})
-			if slices.ContainsFunc(r.Subnets, subnet.Overlaps) || slices.ContainsFunc(d.inv.Pools, func(p inventory.Pool) bool { return slices.ContainsFunc(p.Ranges, inventory.RangeOf(subnet).Overlaps) }) {
-				subnet = netip.PrefixFrom(a, a.BitLen())
+			subnet := around(inventory.Range{First: addr, Last: addr})
+			if slices.ContainsFunc(rack.Subnets, subnet.Overlaps) || slices.ContainsFunc(d.inv.Pools, func(p inventory.Pool) bool { return slices.ContainsFunc(p.Ranges, inventory.RangeOf(subnet).Overlaps) }) {
+				subnet = netip.PrefixFrom(addr, addr.BitLen())
 			}
-			r.Subnets = append(r.Subnets, subnet)
-			d.guess("spec.racks["+r.Name+"].subnets", fmt.Sprintf("%v of machine %s is taken to lie in %v: look whether that is the subnet's prefix length", a, m.Name, subnet))
+			rack.Subnets = append(rack.Subnets, subnet)
+			d.guess("spec.racks["+rack.Name+"].subnets", fmt.Sprintf("%v of machine %s is taken to lie in %v: look whether that is the subnet's prefix length", addr, machine.Name, subnet))
 		}
 	}
 }

@@ -94,14 +94,14 @@ func KindsOf(names ...string) (kinds []Kind) {
 		if !slices.Contains(names, s.name) {
 			continue
 		}
-		for _, k := range s.kinds {
-			everywhere := k
+		for _, kind := range s.kinds {
+			everywhere := kind
 			everywhere.Namespace = ""
 			same := func(have Kind) bool { have.Namespace = ""; return have == everywhere }
 			switch i := slices.IndexFunc(kinds, same); {
 			case i < 0:
-				kinds = append(kinds, k)
-			case kinds[i].Namespace != k.Namespace:
+				kinds = append(kinds, kind)
+			case kinds[i].Namespace != kind.Namespace:
 				kinds[i].Namespace = ""
 			}
 		}
@@ -137,17 +137,17 @@ func (d *draft) write(command string) ([]byte, Notes) {
 // draftOf reads all sources.
 func draftOf(options Options, docs []document.Document) *draft {
 	objects, unread := readObjects(docs, options.Sources...)
-	d := &draft{
+	made := &draft{
 		notebook: notebook{unread}, names: names{map[givenName]bool{}},
 		comments: map[string][]string{}, objects: objects, racks: map[string]string{}, options: options,
 	}
 	if !slices.ContainsFunc(docs, func(doc document.Document) bool { return len(bytes.TrimSpace(doc.Data)) > 0 }) {
-		d.notes = append(d.notes, Note{Severity: Error, Code: NotRead, Message: "nothing is there to be read"})
+		made.notes = append(made.notes, Note{Severity: Error, Code: NotRead, Message: "nothing is there to be read"})
 	}
 	for _, s := range sources {
 		if slices.Contains(options.Sources, s.name) {
-			d.readPart(s)
+			made.readPart(s)
 		}
 	}
-	return d
+	return made
 }

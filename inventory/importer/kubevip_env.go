@@ -72,65 +72,65 @@ var kubeVIPRead = []string{
 }
 
 // daemon reads a kube-vip.
-func (r *kubeVIPReader) daemon(s settings) {
-	s.narrow()
-	r.controlPlane(s)
-	if !s.yes("svc_enable") {
-		r.leaveOut(s.object, "", ByHand, "serves no Services (svc_enable is not true), so that nothing of it is in the inventory. Keep it where it holds the address of the control plane: Plinth has none")
+func (r *kubeVIPReader) daemon(set settings) {
+	set.narrow()
+	r.controlPlane(set)
+	if !set.yes("svc_enable") {
+		r.leaveOut(set.object, "", ByHand, "serves no Services (svc_enable is not true), so that nothing of it is in the inventory. Keep it where it holds the address of the control plane: Plinth has none")
 		return
 	}
-	s.object.mark(carried, s.get("svc_enable").path)
-	d := kubeVIPDaemon{settings: s}
+	set.object.mark(carried, set.get("svc_enable").path)
+	made := kubeVIPDaemon{settings: set}
 	silent := []string{}
 	switch {
-	case s.yes("vip_arp"):
-		d.via = inventory.ViaLink
-		silent = append(silent, r.besidesARP(s)...)
-	case s.yes("bgp_enable"):
-		d.via = inventory.ViaBGP
+	case set.yes("vip_arp"):
+		made.via = inventory.ViaLink
+		silent = append(silent, r.besidesARP(set)...)
+	case set.yes("bgp_enable"):
+		made.via = inventory.ViaBGP
 		silent = append(silent, "vip_cidr", "vip_interface", "vip_servicesinterface", "vip_subnet")
-	case !s.yes("vip_routingtable") && !s.yes("vip_wireguard"):
-		r.note(s.object, s.container, Differs, "announces no VIP: neither vip_arp nor bgp_enable is true. With Plinth VIPs are announced over BGP, or on the link")
+	case !set.yes("vip_routingtable") && !set.yes("vip_wireguard"):
+		r.note(set.object, set.container, Differs, "announces no VIP: neither vip_arp nor bgp_enable is true. With Plinth VIPs are announced over BGP, or on the link")
 	}
-	if path, is := r.nowhere(s); is {
-		r.leaveOut(s.object, path, NotValid, "runs on none of the Nodes that were read: it is left out")
+	if path, is := r.nowhere(set); is {
+		r.leaveOut(set.object, path, NotValid, "runs on none of the Nodes that were read: it is left out")
 		return
 	}
-	if d.via != "" {
-		r.markPlaces(s)
+	if made.via != "" {
+		r.markPlaces(set)
 	}
-	d.racks = r.racksOfPods(d)
-	for _, v := range s.variables {
+	made.racks = r.racksOfPods(made)
+	for _, v := range set.variables {
 		if !slices.Contains(silent, strings.ToLower(v.name)) {
-			r.variable(s, v)
+			r.variable(set, v)
 		}
 	}
-	r.otherwise(s)
-	if d.via == inventory.ViaLink {
-		s.object.mark(carried, s.get("vip_arp").path)
+	r.otherwise(set)
+	if made.via == inventory.ViaLink {
+		set.object.mark(carried, set.get("vip_arp").path)
 	}
-	if d.via == inventory.ViaBGP {
-		s.object.mark(carried, s.get("bgp_enable").path)
-		r.bgp(d)
+	if made.via == inventory.ViaBGP {
+		set.object.mark(carried, set.get("bgp_enable").path)
+		r.bgp(made)
 	}
-	r.class(s)
-	r.daemons = append(r.daemons, d)
+	r.class(set)
+	r.daemons = append(r.daemons, made)
 }
 
 // markPlaces says that it counts on which Nodes a Pod runs, but for their system.
-func (r *kubeVIPReader) markPlaces(s settings) {
-	at := s.template + ".nodeSelector"
-	if n := s.object.at(at); n != nil {
+func (r *kubeVIPReader) markPlaces(daemon settings) {
+	at := daemon.template + ".nodeSelector"
+	if n := daemon.object.at(at); n != nil {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if !ofSystem(n.Content[i].Value) {
-				s.object.mark(carried, join(at, n.Content[i].Value))
+				daemon.object.mark(carried, join(at, n.Content[i].Value))
 			}
 		}
 	}
-	s.object.mark(carried, s.termsPath())
-	if why := s.unreadTerm(); why != "" {
-		s.object.mark(noted, s.termsPath())
-		r.note(s.object, s.termsPath(), Differs, why+" is not read: as far as these terms say it, all machines are chosen. In the inventory advertise.racks of a pool, and routers of a rack, choose some")
+	daemon.object.mark(carried, daemon.termsPath())
+	if why := daemon.unreadTerm(); why != "" {
+		daemon.object.mark(noted, daemon.termsPath())
+		r.note(daemon.object, daemon.termsPath(), Differs, why+" is not read: as far as these terms say it, all machines are chosen. In the inventory advertise.racks of a pool, and routers of a rack, choose some")
 	}
 }
 
@@ -143,24 +143,24 @@ func (s settings) placePath() string {
 }
 
 // variable says what becomes of one that no function carries over.
-func (r *kubeVIPReader) variable(s settings, v variable) {
-	name := strings.ToLower(v.name)
+func (r *kubeVIPReader) variable(daemon settings, one variable) {
+	name := strings.ToLower(one.name)
 	message, listed := kubeVIPNoted[name]
 	tell := func(code Code, message string) {
-		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, code, v.String()+": "+message)
+		daemon.object.mark(noted, one.path)
+		r.note(daemon.object, one.path, code, one.String()+": "+message)
 	}
-	switch counts := s.get(name); {
-	case counts.path != v.path && counts.isSet() && v.isSet():
+	switch counts := daemon.get(name); {
+	case counts.path != one.path && counts.isSet() && one.isSet():
 		tell(Differs, fmt.Sprintf("%s says it, too, and outweighs it", counts))
-	case slices.Contains(kubeVIPMeaningless, name), strings.HasSuffix(name, "interface") && v.value == "lo":
+	case slices.Contains(kubeVIPMeaningless, name), strings.HasSuffix(name, "interface") && one.value == "lo":
 	case name == "bgp_peerpass": // it may come from a Secret
-	case listed && v.asPlinth(name):
+	case listed && one.asPlinth(name):
 	case listed:
 		tell(NoCounterpart, message)
 	case !slices.Contains(kubeVIPRead, name):
 		tell(UnknownField, "is not known here, and not carried over")
-	case v.from != nil:
+	case one.from != nil:
 		tell(ByHand, "its value comes from elsewhere and is not read: write it down in what is imported")
 	}
 }
@@ -194,34 +194,34 @@ func (r *kubeVIPReader) otherwise(s settings) {
 }
 
 // controlPlane remembers the control plane's address.
-func (r *kubeVIPReader) controlPlane(s settings) {
-	if !s.yes("cp_enable") {
+func (r *kubeVIPReader) controlPlane(daemon settings) {
+	if !daemon.yes("cp_enable") {
 		return
 	}
 	for _, name := range []string{"address", "vip_address"} {
-		v := s.get(name)
+		v := daemon.get(name)
 		if addr, err := netip.ParseAddr(v.value); err == nil {
-			r.keep = append(r.keep, controlPlaneVIP{setVariable{v, s}, addr})
+			r.keep = append(r.keep, controlPlaneVIP{setVariable{v, daemon}, addr})
 		}
 	}
 }
 
 // class tells of Services with a class, which nobody can change.
-func (r *kubeVIPReader) class(s settings) {
-	v := s.get("lb_class_only")
-	name := s.get("lb_class_name")
-	if !s.yes("lb_class_only") {
+func (r *kubeVIPReader) class(daemon settings) {
+	alone := daemon.get("lb_class_only")
+	name := daemon.get("lb_class_name")
+	if !daemon.yes("lb_class_only") {
 		return
 	}
-	s.object.mark(noted, v.path)
+	daemon.object.mark(noted, alone.path)
 	class := kubeVIPClass
 	if name.value != "" {
 		class = name.value
-		s.object.mark(noted, name.path)
+		daemon.object.mark(noted, name.path)
 	}
-	r.classAlone(s, v, class)
+	r.classAlone(daemon, alone, class)
 	if name.path != "" {
-		r.tellClass(s, name, class)
+		r.tellClass(daemon, name, class)
 	}
 }
 
@@ -239,30 +239,30 @@ func (r *kubeVIPReader) classAlone(s settings, v variable, class string) {
 var providerRead = []string{"KUBEVIP_NAMESPACE", "KUBEVIP_CONFIG_MAP", "KUBEVIP_ENABLE_LOADBALANCERCLASS", "KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"}
 
 // provider reads kube-vip's cloud provider.
-func (r *kubeVIPReader) provider(s settings) {
-	s.narrow()
-	s.object.mark(meaningless, s.container+".command", s.container+".args")
+func (r *kubeVIPReader) provider(set settings) {
+	set.narrow()
+	set.object.mark(meaningless, set.container+".command", set.container+".args")
 	namespace, name, _ := strings.Cut(r.configMap, "/")
-	for _, v := range s.variables {
+	for _, one := range set.variables {
 		switch {
-		case !slices.Contains(providerRead, v.name):
-			s.object.mark(noted, v.path)
-			r.note(s.object, v.path, UnknownField, v.name+": is not known here, and not carried over")
-		case v.name == "KUBEVIP_NAMESPACE" && v.value != "":
-			namespace = v.value
-			r.named = append(r.named, setVariable{v, s})
-		case v.name == "KUBEVIP_CONFIG_MAP" && v.value != "":
-			name = v.value
-			r.named = append(r.named, setVariable{v, s})
-		case v.name == "KUBEVIP_ENABLE_LOADBALANCERCLASS" && s.yes(v.name):
+		case !slices.Contains(providerRead, one.name):
+			set.object.mark(noted, one.path)
+			r.note(set.object, one.path, UnknownField, one.name+": is not known here, and not carried over")
+		case one.name == "KUBEVIP_NAMESPACE" && one.value != "":
+			namespace = one.value
+			r.named = append(r.named, setVariable{one, set})
+		case one.name == "KUBEVIP_CONFIG_MAP" && one.value != "":
+			name = one.value
+			r.named = append(r.named, setVariable{one, set})
+		case one.name == "KUBEVIP_ENABLE_LOADBALANCERCLASS" && set.yes(one.name):
 			class := kubeVIPClass
-			if other := s.get("KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"); other.value != "" {
+			if other := set.get("KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"); other.value != "" {
 				class = other.value
-				s.object.mark(noted, other.path)
-				r.tellClass(s, other, class)
+				set.object.mark(noted, other.path)
+				r.tellClass(set, other, class)
 			}
-			s.object.mark(noted, v.path)
-			r.classAlone(s, v, class)
+			set.object.mark(noted, one.path)
+			r.classAlone(set, one, class)
 		}
 	}
 	r.configMap = namespace + "/" + name

@@ -21,18 +21,18 @@ type node struct {
 }
 
 // readNodes makes a machine of each Node. What Kubernetes, kubelets and people keep on Nodes themselves stays there, and is not written.
-func readNodes(d *draft) {
+func readNodes(into *draft) {
 	var all []*corev1.Node
 	var objects []*object
-	for _, o := range d.of("", "Node") {
-		if n, ok := decode[corev1.Node](d, o); ok {
+	for _, o := range into.of("", "Node") {
+		if n, ok := decode[corev1.Node](into, o); ok {
 			all, objects = append(all, n), append(objects, o)
 		}
 	}
-	r := nodeReader{draft: d, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: rackLabelOf(d, all)}
+	r := nodeReader{draft: into, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: rackLabelOf(into, all)}
 	r.bySubnet = r.racksAreSubnets(all)
 	r.region = sameOf(all, corev1.LabelTopologyRegion)
-	d.inv.Region = r.region
+	into.inv.Region = r.region
 	for i, n := range all {
 		r.machine(objects[i], n)
 	}
@@ -40,20 +40,20 @@ func readNodes(d *draft) {
 
 // nodeSelectors are those of all objects that were read, but for those of programs' pods, which follow roles.
 func (d *draft) nodeSelectors() (all []inventory.Selector) {
-	for _, o := range d.objects {
-		if o.group() == "" || o.group() == "apps" {
+	for _, obj := range d.objects {
+		if obj.group() == "" || obj.group() == "apps" {
 			continue
 		}
 		labels := map[string]string{}
 		var asked []inventory.Requirement
-		for _, l := range o.leaves() {
-			if !strings.HasPrefix(l.path, "spec.nodeSelector") {
+		for _, leaf := range obj.leaves() {
+			if !strings.HasPrefix(leaf.path, "spec.nodeSelector") {
 				continue
 			}
-			if _, key, ok := strings.Cut(l.path, ".matchLabels"); ok {
-				labels[strings.Trim(key, ".[]")] = l.node.Value
-			} else if strings.HasSuffix(l.path, "].key") {
-				asked = append(asked, inventory.Requirement{Key: l.node.Value})
+			if _, key, ok := strings.Cut(leaf.path, ".matchLabels"); ok {
+				labels[strings.Trim(key, ".[]")] = leaf.node.Value
+			} else if strings.HasSuffix(leaf.path, "].key") {
+				asked = append(asked, inventory.Requirement{Key: leaf.node.Value})
 			}
 		}
 		all = append(all, inventory.Selector{MatchLabels: labels, MatchExpressions: asked})
@@ -109,86 +109,86 @@ type nodeReader struct {
 	ids      map[string]string // Node by the id of its machine
 }
 
-func (r *nodeReader) machine(o *object, n *corev1.Node) {
-	o.mark(meaningless, "spec", "status")
-	o.mark(carried, "spec.providerID", "status.addresses")
-	m := inventory.Machine{Name: n.Name, ID: n.Name, OwnState: inventory.StateActive, State: inventory.StateActive, Type: n.Labels[corev1.LabelInstanceTypeStable]}
-	if !inventoryName.MatchString(n.Name) {
-		r.fail(o, "metadata.name", NotValid, "no machine can have this name")
+func (r *nodeReader) machine(obj *object, given *corev1.Node) {
+	obj.mark(meaningless, "spec", "status")
+	obj.mark(carried, "spec.providerID", "status.addresses")
+	made := inventory.Machine{Name: given.Name, ID: given.Name, OwnState: inventory.StateActive, State: inventory.StateActive, Type: given.Labels[corev1.LabelInstanceTypeStable]}
+	if !inventoryName.MatchString(given.Name) {
+		r.fail(obj, "metadata.name", NotValid, "no machine can have this name")
 		return
 	}
-	r.providerID(o, n, &m)
-	r.addresses(o, n, &m)
-	r.providedAddresses(o, n, &m)
-	if len(m.Addresses) == 0 {
-		m.Addresses = slices.Clone(r.options.Addresses[n.Name])
+	r.providerID(obj, given, &made)
+	r.addresses(obj, given, &made)
+	r.providedAddresses(obj, given, &made)
+	if len(made.Addresses) == 0 {
+		made.Addresses = slices.Clone(r.options.Addresses[given.Name])
 	}
-	if u, ok := inventory.ParseUUID(n.Status.NodeInfo.SystemUUID); ok && r.uuids[inventory.ReportedUUID(u.String())] == 1 {
-		m.SystemUUID = inventory.ReportedUUID(u.String())
-		o.mark(carried, "status.nodeInfo.systemUUID")
+	if u, ok := inventory.ParseUUID(given.Status.NodeInfo.SystemUUID); ok && r.uuids[inventory.ReportedUUID(u.String())] == 1 {
+		made.SystemUUID = inventory.ReportedUUID(u.String())
+		obj.mark(carried, "status.nodeInfo.systemUUID")
 	}
 	if r.options.PodNetwork {
-		r.podCIDRs(o, n, &m)
+		r.podCIDRs(obj, given, &made)
 	}
-	r.labels(o, n, &m)
-	r.taints(o, n, &m)
-	rack := r.rackOf(o, n, m.Addresses)
-	m.Rack = rack
-	if len(m.Addresses) == 0 {
-		m.OwnState, m.State = inventory.StatePlanned, inventory.StatePlanned
-		r.note(o, "status.addresses", Guessed, "the Node has no address yet: the machine is planned. Give it its addresses, and take the state away")
+	r.labels(obj, given, &made)
+	r.taints(obj, given, &made)
+	rack := r.rackOf(obj, given, made.Addresses)
+	made.Rack = rack
+	if len(made.Addresses) == 0 {
+		made.OwnState, made.State = inventory.StatePlanned, inventory.StatePlanned
+		r.note(obj, "status.addresses", Guessed, "the Node has no address yet: the machine is planned. Give it its addresses, and take the state away")
 	}
 	to := r.rack(rack)
-	to.Machines = append(to.Machines, m)
-	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", rack, m.Name), o)
-	r.nodes = append(r.nodes, node{n.Name, n.Labels, rack})
+	to.Machines = append(to.Machines, made)
+	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", rack, made.Name), obj)
+	r.nodes = append(r.nodes, node{given.Name, given.Labels, rack})
 }
 
 // providerID keeps what the Node is known by: an ID of Plinth's is the machine's id, another one an alias.
-func (r *nodeReader) providerID(o *object, n *corev1.Node, m *inventory.Machine) {
-	switch id, ours := strings.CutPrefix(n.Spec.ProviderID, inventory.ProviderScheme+"://"); {
-	case n.Spec.ProviderID == "":
+func (r *nodeReader) providerID(obj *object, node *corev1.Node, machine *inventory.Machine) {
+	switch id, ours := strings.CutPrefix(node.Spec.ProviderID, inventory.ProviderScheme+"://"); {
+	case node.Spec.ProviderID == "":
 	case ours:
-		m.ID = id
+		machine.ID = id
 	default:
-		m.Aliases = []string{n.Spec.ProviderID}
+		machine.Aliases = []string{node.Spec.ProviderID}
 	}
-	if other := r.ids[m.ID]; other != "" {
-		r.fail(o, "spec.providerID", NotValid, fmt.Sprintf("node %s has the same: one of them is another machine", other))
+	if other := r.ids[machine.ID]; other != "" {
+		r.fail(obj, "spec.providerID", NotValid, fmt.Sprintf("node %s has the same: one of them is another machine", other))
 	}
-	r.ids[m.ID] = n.Name
+	r.ids[machine.ID] = node.Name
 }
 
-func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) {
+func (r *nodeReader) addresses(obj *object, node *corev1.Node, machine *inventory.Machine) {
 	hostname := false
-	for i, a := range n.Status.Addresses {
+	for i, address := range node.Status.Addresses {
 		path := fmt.Sprintf("status.addresses[%d]", i)
-		addr, err := netip.ParseAddr(a.Address)
-		why := r.unusable(addr, *m)
+		addr, err := netip.ParseAddr(address.Address)
+		why := r.unusable(addr, *machine)
 		switch {
-		case a.Type == corev1.NodeHostName && hostname:
-			o.mark(noted, path)
-			r.note(o, path, Differs, fmt.Sprintf("Hostname %q is a second one, and a machine has one", a.Address))
-		case a.Type == corev1.NodeHostName:
+		case address.Type == corev1.NodeHostName && hostname:
+			obj.mark(noted, path)
+			r.note(obj, path, Differs, fmt.Sprintf("Hostname %q is a second one, and a machine has one", address.Address))
+		case address.Type == corev1.NodeHostName:
 			hostname = true
-			m.Hostname = a.Address
-			if a.Address == n.Name {
-				m.Hostname = ""
-				o.mark(meaningless, path)
+			machine.Hostname = address.Address
+			if address.Address == node.Name {
+				machine.Hostname = ""
+				obj.mark(meaningless, path)
 			}
 		case why != "" && err == nil:
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%s %v %s: it is left out", a.Type, addr, why))
-		case a.Type == corev1.NodeInternalIP && err == nil:
-			m.Addresses = append(m.Addresses, addr)
-		case a.Type == corev1.NodeExternalIP && err == nil:
-			m.ExternalAddresses = append(m.ExternalAddresses, addr)
-		case a.Type == corev1.NodeInternalDNS, a.Type == corev1.NodeExternalDNS:
-			o.mark(noted, path)
-			r.note(o, path, NoCounterpart, fmt.Sprintf("%s %q: machines have addresses and a hostname", a.Type, a.Address))
+			obj.mark(noted, path)
+			r.note(obj, path, NotValid, fmt.Sprintf("%s %v %s: it is left out", address.Type, addr, why))
+		case address.Type == corev1.NodeInternalIP && err == nil:
+			machine.Addresses = append(machine.Addresses, addr)
+		case address.Type == corev1.NodeExternalIP && err == nil:
+			machine.ExternalAddresses = append(machine.ExternalAddresses, addr)
+		case address.Type == corev1.NodeInternalDNS, address.Type == corev1.NodeExternalDNS:
+			obj.mark(noted, path)
+			r.note(obj, path, NoCounterpart, fmt.Sprintf("%s %q: machines have addresses and a hostname", address.Type, address.Address))
 		default:
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%s %q is no address that a machine can have", a.Type, a.Address))
+			obj.mark(noted, path)
+			r.note(obj, path, NotValid, fmt.Sprintf("%s %q is no address that a machine can have", address.Type, address.Address))
 		}
 	}
 }
@@ -197,50 +197,50 @@ func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) 
 const providedNodeIP = "alpha.kubernetes.io/provided-node-ip"
 
 // providedAddresses are those of a Node that waits for a cloud provider, which has none in its status.
-func (r *nodeReader) providedAddresses(o *object, n *corev1.Node, m *inventory.Machine) {
-	if len(m.Addresses) > 0 {
+func (r *nodeReader) providedAddresses(obj *object, n *corev1.Node, machine *inventory.Machine) {
+	if len(machine.Addresses) > 0 {
 		return
 	}
 	for text := range strings.SplitSeq(n.Annotations[providedNodeIP], ",") {
 		if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
-			m.Addresses = append(m.Addresses, a)
-			o.mark(carried, join("metadata.annotations", providedNodeIP))
+			machine.Addresses = append(machine.Addresses, a)
+			obj.mark(carried, join("metadata.annotations", providedNodeIP))
 		}
 	}
 }
 
-func (r *nodeReader) podCIDRs(o *object, n *corev1.Node, m *inventory.Machine) {
-	o.mark(carried, "spec.podCIDRs")
+func (r *nodeReader) podCIDRs(obj *object, n *corev1.Node, machine *inventory.Machine) {
+	obj.mark(carried, "spec.podCIDRs")
 	for i, text := range n.Spec.PodCIDRs {
-		p, err := netip.ParsePrefix(text)
+		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
 			path := fmt.Sprintf("spec.podCIDRs[%d]", i)
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%q is not a prefix", text))
+			obj.mark(noted, path)
+			r.note(obj, path, NotValid, fmt.Sprintf("%q is not a prefix", text))
 			continue
 		}
-		m.PodCIDRs = append(m.PodCIDRs, p.Masked())
+		machine.PodCIDRs = append(machine.PodCIDRs, prefix.Masked())
 	}
 }
 
 // labels takes those of place and type, and with --labels all that no part of Kubernetes keeps.
-func (r *nodeReader) labels(o *object, n *corev1.Node, m *inventory.Machine) {
+func (r *nodeReader) labels(obj *object, n *corev1.Node, machine *inventory.Machine) {
 	for key, value := range n.Labels {
 		path := join("metadata.labels", key)
 		switch {
 		case key == corev1.LabelInstanceTypeStable, key == corev1.LabelTopologyZone, key == r.rackBy:
-			o.mark(carried, path)
+			obj.mark(carried, path)
 		case key == corev1.LabelTopologyRegion && value != r.region:
-			o.mark(noted, path)
-			r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes have another region, and an inventory has one: it is left out, and Plinth will write its own", value))
+			obj.mark(noted, path)
+			r.note(obj, path, Differs, fmt.Sprintf("%q; other Nodes have another region, and an inventory has one: it is left out, and Plinth will write its own", value))
 		case key == corev1.LabelTopologyRegion:
-			o.mark(carried, path)
+			obj.mark(carried, path)
 		case r.options.Labels && !ofKubernetes(key):
-			o.mark(carried, path)
-			if m.Labels == nil {
-				m.Labels = map[string]string{}
+			obj.mark(carried, path)
+			if machine.Labels == nil {
+				machine.Labels = map[string]string{}
 			}
-			m.Labels[key] = value
+			machine.Labels[key] = value
 		}
 	}
 }
@@ -252,14 +252,14 @@ func ofKubernetes(key string) bool {
 		domain == "plinth.dev" || strings.HasSuffix(domain, ".plinth.dev"))
 }
 
-func (r *nodeReader) taints(o *object, n *corev1.Node, m *inventory.Machine) {
-	for i, t := range n.Spec.Taints {
-		if ofKubernetes(t.Key) {
+func (r *nodeReader) taints(obj *object, n *corev1.Node, machine *inventory.Machine) {
+	for i, taint := range n.Spec.Taints {
+		if ofKubernetes(taint.Key) {
 			continue
 		}
-		o.mark(carried, fmt.Sprintf("spec.taints[%d]", i))
-		o.mark(meaningless, fmt.Sprintf("spec.taints[%d].timeAdded", i))
-		m.Taints = append(m.Taints, inventory.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+		obj.mark(carried, fmt.Sprintf("spec.taints[%d]", i))
+		obj.mark(meaningless, fmt.Sprintf("spec.taints[%d].timeAdded", i))
+		machine.Taints = append(machine.Taints, inventory.Taint{Key: taint.Key, Value: taint.Value, Effect: string(taint.Effect)})
 	}
 }
 
@@ -284,19 +284,19 @@ func (r *nodeReader) racksAreSubnets(all []*corev1.Node) bool {
 }
 
 // firstAddress is the first one that the machine of a Node will have.
-func (r *nodeReader) firstAddress(n *corev1.Node) (netip.Addr, bool) {
+func (r *nodeReader) firstAddress(node *corev1.Node) (netip.Addr, bool) {
 	var texts []string
-	for _, a := range n.Status.Addresses {
+	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
 			texts = append(texts, a.Address)
 		}
 	}
-	for _, text := range append(texts, strings.Split(n.Annotations[providedNodeIP], ",")...) {
+	for _, text := range append(texts, strings.Split(node.Annotations[providedNodeIP], ",")...) {
 		if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
 			return a, true
 		}
 	}
-	if said := r.options.Addresses[n.Name]; len(said) > 0 {
+	if said := r.options.Addresses[node.Name]; len(said) > 0 {
 		return said[0], true
 	}
 	return netip.Addr{}, false
@@ -306,16 +306,16 @@ func (r *nodeReader) firstAddress(n *corev1.Node) (netip.Addr, bool) {
 func networkOf(a netip.Addr) netip.Prefix { return around(inventory.Range{First: a, Last: a}) }
 
 // rackOf is the rack that a Node's label names, or its network. Its zone is that of the first Node in it.
-func (r *nodeReader) rackOf(o *object, n *corev1.Node, addresses []netip.Addr) string {
+func (r *nodeReader) rackOf(obj *object, n *corev1.Node, addresses []netip.Addr) string {
 	value, zone := n.Labels[r.rackBy], n.Labels[corev1.LabelTopologyZone]
 	if r.bySubnet && len(addresses) > 0 {
 		value = "subnet-" + strings.NewReplacer(".", "-", "::", "", ":", "-").Replace(networkOf(addresses[0]).Addr().String())
 	}
-	name, sameZone := r.rackFor(value, value, zone, func(message string) { r.note(o, join("metadata.labels", r.rackBy), Renamed, message) })
+	name, sameZone := r.rackFor(value, value, zone, func(message string) { r.note(obj, join("metadata.labels", r.rackBy), Renamed, message) })
 	if !sameZone {
 		path := join("metadata.labels", corev1.LabelTopologyZone)
-		o.mark(noted, path)
-		r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.draft.rack(name).Zone))
+		obj.mark(noted, path)
+		r.note(obj, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.draft.rack(name).Zone))
 	}
 	return name
 }

@@ -56,27 +56,27 @@ func (b *notebook) leaveOut(o *object, path string, code Code, message string) {
 func (b *notebook) ofWhole() { b.notes[len(b.notes)-1].whole = true }
 
 // leaveOutPool tells why a pool is left out which has none of the ranges at a path: the first reason of those that were noted.
-func (b *notebook) leaveOutPool(o *object, path string) {
+func (b *notebook) leaveOutPool(obj *object, path string) {
 	why := ""
 	for _, n := range b.notes {
-		if n.of == o && within(n.Path, path) {
+		if n.of == obj && within(n.Path, path) {
 			why = " (" + strings.TrimSuffix(n.Message, ": it is left out") + ")"
 			break
 		}
 	}
-	b.leaveOut(o, path, NotValid, "has no address that a pool can have"+why+": the pool is left out")
+	b.leaveOut(obj, path, NotValid, "has no address that a pool can have"+why+": the pool is left out")
 }
 
 // namesSecret reports whether a Secret can have a name that an object says; else it is noted, and the session has no password.
-func (b *notebook) namesSecret(o *object, path, name string) bool {
+func (b *notebook) namesSecret(obj *object, path, name string) bool {
 	if secretName.MatchString(name) {
 		return true
 	}
-	if o.fates[path] == noted {
+	if obj.fates[path] == noted {
 		return false // of another session
 	}
-	o.mark(noted, path)
-	b.note(o, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
+	obj.mark(noted, path)
+	b.note(obj, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
 	return false
 }
 

@@ -68,14 +68,14 @@ func (d *draft) tellPlaces(p peering) {
 // ourASNs says the machines' AS numbers: the first that is said is everybody's, another one that of the racks which it was said for. Where a
 // session would have another one than before, a note tells.
 func (d *draft) ourASNs() {
-	for _, p := range d.peerings {
-		if d.inv.BGP.ASN == 0 && p.asn != 0 {
-			d.inv.BGP.ASN = p.asn
-			d.comment("spec.bgp", p.object)
+	for _, peering := range d.peerings {
+		if d.inv.BGP.ASN == 0 && peering.asn != 0 {
+			d.inv.BGP.ASN = peering.asn
+			d.comment("spec.bgp", peering.object)
 		}
 		for i := range d.inv.Racks {
-			if rack := &d.inv.Racks[i]; slices.Contains(p.racks, rack.Name) {
-				rack.ASN = cmp.Or(rack.ASN, p.asn)
+			if rack := &d.inv.Racks[i]; slices.Contains(peering.racks, rack.Name) {
+				rack.ASN = cmp.Or(rack.ASN, peering.asn)
 			}
 		}
 	}
@@ -83,14 +83,14 @@ func (d *draft) ourASNs() {
 	for i := range d.inv.Racks {
 		d.inv.Racks[i].ASN = cmp.Or(d.inv.Racks[i].ASN, d.inv.BGP.ASN)
 	}
-	for _, p := range d.peerings {
-		if other := d.otherASNs(p); p.asn != 0 && other != "" {
-			p.object.mark(noted, p.path)
-			at, whole := "at router "+p.router, "at this router, too"
-			if p.router == "" {
+	for _, peering := range d.peerings {
+		if other := d.otherASNs(peering); peering.asn != 0 && other != "" {
+			peering.object.mark(noted, peering.path)
+			at, whole := "at router "+peering.router, "at this router, too"
+			if peering.router == "" {
 				at, whole = "for routers that are left out", "whoever it has sessions with"
 			}
-			d.note(p.object, p.path, Differs, fmt.Sprintf("%v %s, and %s by another peer: the machines of a rack have one AS number, %s", p.asn, at, other, whole))
+			d.note(peering.object, peering.path, Differs, fmt.Sprintf("%v %s, and %s by another peer: the machines of a rack have one AS number, %s", peering.asn, at, other, whole))
 		}
 	}
 }
@@ -108,13 +108,13 @@ func (d *draft) guessASN() {
 }
 
 // otherASNs are those that the machines of a peering have instead of its own, each with its racks; empty: none.
-func (d *draft) otherASNs(p peering) string {
-	if len(d.inv.Racks) == 0 && p.asn != d.inv.BGP.ASN {
+func (d *draft) otherASNs(one peering) string {
+	if len(d.inv.Racks) == 0 && one.asn != d.inv.BGP.ASN {
 		return fmt.Sprintf("all machines have %v", d.inv.BGP.ASN)
 	}
 	var others []string
 	for _, rack := range d.inv.Racks {
-		if p.of(rack.Name) && rack.ASN != p.asn {
+		if one.of(rack.Name) && rack.ASN != one.asn {
 			others = append(others, fmt.Sprintf("rack %s has %v", rack.Name, rack.ASN))
 		}
 	}
@@ -132,26 +132,26 @@ func (d *draft) readPart(s source) {
 	pools, peerings := len(d.inv.Pools), len(d.peerings)
 	d.leftOut = false
 	s.read(d)
-	p := part{pools: [2]int{pools, len(d.inv.Pools)}}
+	added := part{pools: [2]int{pools, len(d.inv.Pools)}}
 	if !d.leftOut && s.name != "netbox" { // which documents pools and routers, and announces nothing
 		for _, one := range d.peerings[peerings:] {
 			if one.router != "" {
-				p.routers = addEach(p.routers, []string{one.router})
+				added.routers = addEach(added.routers, []string{one.router})
 			}
 		}
 	}
-	slices.Sort(p.routers)
-	d.parts = append(d.parts, p)
+	slices.Sort(added.routers)
+	d.parts = append(d.parts, added)
 }
 
 // keepRouters has a source's pools be announced to the routers of that source where others have routers, too: each balancer knows its own alone. Where a router of
 // it could not be carried over, somebody writes it by hand, and all routers stay.
 func (d *draft) keepRouters() {
-	for _, p := range d.parts {
-		if len(p.routers) == 0 || len(p.routers) == len(d.inv.Routers) {
+	for _, part := range d.parts {
+		if len(part.routers) == 0 || len(part.routers) == len(d.inv.Routers) {
 			continue
 		}
-		for i := p.pools[0]; i < p.pools[1]; i++ {
+		for i := part.pools[0]; i < part.pools[1]; i++ {
 			pool := &d.inv.Pools[i]
 			if pool.Via == inventory.ViaLink {
 				continue
@@ -161,7 +161,7 @@ func (d *draft) keepRouters() {
 			}
 			for j := range pool.Advertise {
 				if a := &pool.Advertise[j]; len(a.Routers) == 0 {
-					a.Routers = p.routers
+					a.Routers = part.routers
 				}
 			}
 		}

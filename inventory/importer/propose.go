@@ -47,23 +47,23 @@ func Present(docs ...document.Document) (names []string) {
 // nobody says which addresses Services get, some of the machines' own network are proposed. The text is valid where no note is an error, and
 // nil else.
 func Propose(options Options, answers Answers, docs ...document.Document) ([]byte, Notes) {
-	d := draftOf(options, docs)
+	made := draftOf(options, docs)
 	if answers.Router.IsValid() {
-		d.addRouter(answers)
-	} else if len(d.inv.Routers) == 0 {
-		d.addSubnets(answers.Network)
+		made.addRouter(answers)
+	} else if len(made.inv.Routers) == 0 {
+		made.addSubnets(answers.Network)
 	}
 	switch {
 	case len(answers.Pool) > 0:
-		d.addPool(answers.Pool, "as it was said")
-	case len(d.inv.Pools) > 0:
+		made.addPool(answers.Pool, "as it was said")
+	case len(made.inv.Pools) > 0:
 	case answers.Router.IsValid():
-		d.tellInventory(ByHand, "spec.pools", "say which addresses Services get (--pool): with a router they are of no network of the machines")
+		made.tellInventory(ByHand, "spec.pools", "say which addresses Services get (--pool): with a router they are of no network of the machines")
 	default:
-		d.proposePool(answers)
+		made.proposePool(answers)
 	}
-	d.complete()
-	return d.write("plinth init")
+	made.complete()
+	return made.write("plinth init")
 }
 
 // Free is the block of addresses that [Propose] proposes; false: there is none, or a router decides.
@@ -115,15 +115,15 @@ func (d *draft) addRouter(a Answers) {
 // see [around].
 func (d *draft) addSubnets(said netip.Prefix) {
 	for i := range d.inv.Racks {
-		r := &d.inv.Racks[i]
-		for _, subnet := range subnetsOf(r.Machines) {
+		rack := &d.inv.Racks[i]
+		for _, subnet := range subnetsOf(rack.Machines) {
 			switch {
-			case slices.ContainsFunc(r.Subnets, subnet.Overlaps):
+			case slices.ContainsFunc(rack.Subnets, subnet.Overlaps):
 			case said.IsValid() && said.Overlaps(subnet):
-				r.Subnets = append(r.Subnets, said.Masked())
+				rack.Subnets = append(rack.Subnets, said.Masked())
 			default:
-				r.Subnets = append(r.Subnets, subnet)
-				d.guess("spec.racks["+r.Name+"].subnets", fmt.Sprintf("%v: look whether that is the machines' network (ip -4 address)", subnet))
+				rack.Subnets = append(rack.Subnets, subnet)
+				d.guess("spec.racks["+rack.Name+"].subnets", fmt.Sprintf("%v: look whether that is the machines' network (ip -4 address)", subnet))
 			}
 		}
 	}
@@ -143,17 +143,17 @@ func subnetsOf(machines []inventory.Machine) (all []netip.Prefix) {
 
 func (d *draft) addPool(ranges []inventory.Range, why string) {
 	name, _ := d.newName(poolName, "default")
-	p := newPool(name)
-	p.Ranges = ranges
+	pool := newPool(name)
+	pool.Ranges = ranges
 	for _, r := range ranges {
 		for _, rack := range d.inv.Racks {
 			for _, s := range rack.Subnets {
-				p.Exclude = append(p.Exclude, noHosts(s, r)...)
+				pool.Exclude = append(pool.Exclude, noHosts(s, r)...)
 			}
 		}
 	}
 	d.comments["spec.pools["+name+"]"] = []string{why}
-	d.inv.Pools = append(d.inv.Pools, p)
+	d.inv.Pools = append(d.inv.Pools, pool)
 }
 
 func (d *draft) proposePool(answers Answers) {

@@ -57,13 +57,13 @@ func (h *heldRanges) hold(one inventory.Range, pool string) error {
 
 // heldFrom is where the first held range is that does not end before another one begins.
 func (h *heldRanges) heldFrom(one inventory.Range) int {
-	i, _ := slices.BinarySearchFunc(h.held, one.First, func(before heldRange, first netip.Addr) int {
+	index, _ := slices.BinarySearchFunc(h.held, one.First, func(before heldRange, first netip.Addr) int {
 		if before.Last.Less(first) {
 			return -1
 		}
 		return 1
 	})
-	return i
+	return index
 }
 
 // exclude takes an address out of all pools, and returns the names of those that had it to give.

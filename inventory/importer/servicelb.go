@@ -31,52 +31,52 @@ type serviceLBReader struct {
 
 // readServiceLB tells which Services lose their addresses, which are those of machines: nothing of servicelb can be in an inventory.
 func readServiceLB(d *draft) {
-	r := serviceLBReader{draft: d, machines: map[netip.Addr]string{}}
-	for _, o := range r.of("", "Node") {
-		if !slices.Contains(r.options.Sources, "nodes") {
-			o.mark(meaningless, "metadata.name", "spec")
+	reader := serviceLBReader{draft: d, machines: map[netip.Addr]string{}}
+	for _, obj := range reader.of("", "Node") {
+		if !slices.Contains(reader.options.Sources, "nodes") {
+			obj.mark(meaningless, "metadata.name", "spec")
 		}
-		if n, ok := decode[corev1.Node](r.draft, o); ok {
+		if n, ok := decode[corev1.Node](reader.draft, obj); ok {
 			for _, a := range n.Status.Addresses {
 				if addr, err := netip.ParseAddr(a.Address); err == nil {
-					r.machines[addr] = n.Name
+					reader.machines[addr] = n.Name
 				}
 			}
 		}
-		r.labels(o, "metadata.labels")
+		reader.labels(obj, "metadata.labels")
 	}
-	served := r.pods()
-	for _, o := range r.of("", "Service") {
-		o.mark(meaningless, "metadata.name")
-		s, ok := decode[corev1.Service](r.draft, o)
+	served := reader.pods()
+	for _, obj := range reader.of("", "Service") {
+		obj.mark(meaningless, "metadata.name")
+		service, ok := decode[corev1.Service](reader.draft, obj)
 		switch {
 		case !ok:
-		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
-			r.passBy(o)
+		case service.Spec.Type != corev1.ServiceTypeLoadBalancer:
+			reader.passBy(obj)
 		default:
-			key := o.namespace + "/" + o.name
-			r.service(o, s, served[key] != nil)
+			key := obj.namespace + "/" + obj.name
+			reader.service(obj, service, served[key] != nil)
 			delete(served, key)
 		}
 	}
 	for key, o := range served {
-		r.note(o, "", Differs, fmt.Sprintf("leads traffic of machines' ports to Service %s, which was not read. It goes once the k3s server runs with --disable=servicelb", key))
-		r.ofWhole()
+		reader.note(o, "", Differs, fmt.Sprintf("leads traffic of machines' ports to Service %s, which was not read. It goes once the k3s server runs with --disable=servicelb", key))
+		reader.ofWhole()
 		o.mark(noted, "")
 	}
-	if len(r.machines) > 0 && len(r.inv.Pools) == 0 {
-		r.tellInventory(ByHand, "spec.pools", "servicelb has no pools, so there is none: write one of addresses that nobody else has. With addresses of the machines' own subnet it says advertise: {via: link}, and the rack the subnet")
+	if len(reader.machines) > 0 && len(reader.inv.Pools) == 0 {
+		reader.tellInventory(ByHand, "spec.pools", "servicelb has no pools, so there is none: write one of addresses that nobody else has. With addresses of the machines' own subnet it says advertise: {via: link}, and the rack the subnet")
 	}
 }
 
 // pods are servicelb's DaemonSets by their Service. All others are without meaning.
 func (r *serviceLBReader) pods() map[string]*object {
 	served := map[string]*object{}
-	for _, o := range r.of("apps", "DaemonSet") {
-		o.mark(meaningless, "metadata.name")
-		r.passBy(o)
+	for _, obj := range r.of("apps", "DaemonSet") {
+		obj.mark(meaningless, "metadata.name")
+		r.passBy(obj)
 		var name, namespace string
-		for _, l := range o.leaves() {
+		for _, l := range obj.leaves() {
 			switch l.path {
 			case join("metadata.labels", serviceLBPrefix+"svcname"):
 				name = l.node.Value
@@ -84,8 +84,8 @@ func (r *serviceLBReader) pods() map[string]*object {
 				namespace = l.node.Value
 			}
 		}
-		if name != "" && strings.HasPrefix(o.name, "svclb-") {
-			served[namespace+"/"+name] = o
+		if name != "" && strings.HasPrefix(obj.name, "svclb-") {
+			served[namespace+"/"+name] = obj
 		}
 	}
 	return served
@@ -99,9 +99,9 @@ func (r *serviceLBReader) passBy(o *object) {
 }
 
 // service notes a Service whose addresses are those of machines, and what it asks servicelb for.
-func (r *serviceLBReader) service(o *object, s *corev1.Service, served bool) {
+func (r *serviceLBReader) service(obj *object, svc *corev1.Service, served bool) {
 	var names, others []string
-	for _, ingress := range s.Status.LoadBalancer.Ingress {
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
 		addr, _ := netip.ParseAddr(ingress.IP)
 		if name := r.machines[addr]; name != "" {
 			names = append(names, name)
@@ -110,19 +110,19 @@ func (r *serviceLBReader) service(o *object, s *corev1.Service, served bool) {
 		}
 	}
 	if len(r.machines) == 0 && len(others) > 0 && !served {
-		r.passBy(o)
-		o.mark(noted, "status.loadBalancer")
-		r.note(o, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
+		r.passBy(obj)
+		obj.mark(noted, "status.loadBalancer")
+		r.note(obj, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
 		return
 	}
 	if len(names) == 0 && !served || len(names) > 0 && len(others) > 0 {
-		r.passBy(o)
+		r.passBy(obj)
 		return
 	}
-	o.markIdle()
-	if path, asked := askedAddresses(s); !r.otherClass(o, s) && len(asked) > 0 {
-		o.mark(noted, path)
-		r.note(o, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
+	obj.markIdle()
+	if path, asked := askedAddresses(svc); !r.otherClass(obj, svc) && len(asked) > 0 {
+		obj.mark(noted, path)
+		r.note(obj, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
 	}
 	slices.Sort(names)
 	whose := "its addresses are those of machines"
@@ -130,25 +130,25 @@ func (r *serviceLBReader) service(o *object, s *corev1.Service, served bool) {
 		whose += " (" + strings.Join(slices.Compact(names), ", ") + ")"
 	}
 	path := "status.loadBalancer"
-	if o.has(path) {
-		o.mark(noted, path)
+	if obj.has(path) {
+		obj.mark(noted, path)
 	}
-	r.note(o, path, ByHand, whose+", which are no VIPs: of Plinth it gets one of a pool. Run the k3s server with --disable=servicelb, and let DNS names point at the new address")
-	r.labels(o, "metadata.labels")
-	r.labels(o, "metadata.annotations")
+	r.note(obj, path, ByHand, whose+", which are no VIPs: of Plinth it gets one of a pool. Run the k3s server with --disable=servicelb, and let DNS names point at the new address")
+	r.labels(obj, "metadata.labels")
+	r.labels(obj, "metadata.annotations")
 }
 
 // labels notes labels or annotations of servicelb's.
-func (r *serviceLBReader) labels(o *object, above string) {
-	for _, l := range o.leaves() {
-		rest, ok := strings.CutPrefix(l.path, above+"["+serviceLBPrefix)
+func (r *serviceLBReader) labels(obj *object, above string) {
+	for _, label := range obj.leaves() {
+		rest, ok := strings.CutPrefix(label.path, above+"["+serviceLBPrefix)
 		switch message := serviceLBNoted[strings.TrimSuffix(rest, "]")]; {
 		case !ok:
 		case message == "":
-			o.mark(noted, l.path)
-			r.note(o, l.path, UnknownField, "is not known here, and not carried over")
+			obj.mark(noted, label.path)
+			r.note(obj, label.path, UnknownField, "is not known here, and not carried over")
 		default:
-			r.drop(o, l.path, message)
+			r.drop(obj, label.path, message)
 		}
 	}
 }

@@ -40,16 +40,16 @@ type rotating struct {
 
 // observe looks at what sessions want and whether they are up, and decides. It returns when to look
 // again; 0: when something changes.
-func (r *rotation) observe(in plan.Inputs, m inventory.Machine, have []bgp.SessionState, now time.Time) (next time.Duration) {
+func (r *rotation) observe(in plan.Inputs, machine inventory.Machine, have []bgp.SessionState, now time.Time) (next time.Duration) {
 	wanted := map[bgp.Key]bool{}
-	for _, s := range in.Inventory.Sessions(m) {
-		key, latest := bgp.Key{Router: s.Router, Addr: s.RouterAddr}, in.Passwords[s.Password]
+	for _, session := range in.Inventory.Sessions(machine) {
+		key, latest := bgp.Key{Router: session.Router, Addr: session.RouterAddr}, in.Passwords[session.Password]
 		wanted[key] = true
 		switch x := r.sessions[key]; {
-		case x == nil || x.key != s.Password && x.now != latest:
-			r.begin(key, s.Password, latest, now)
+		case x == nil || x.key != session.Password && x.now != latest:
+			r.begin(key, session.Password, latest, now)
 		default:
-			x.key = s.Password // the same password from elsewhere leaves the session as it is
+			x.key = session.Password // the same password from elsewhere leaves the session as it is
 		}
 		x := r.sessions[key]
 		up := slices.ContainsFunc(have, func(s bgp.SessionState) bool { return s.Key == key && s.Up && s.Since.After(x.since) })
@@ -58,7 +58,7 @@ func (r *rotation) observe(in plan.Inputs, m inventory.Machine, have []bgp.Sessi
 		}
 		left := r.decide(x, observation{
 			session: key, latest: latest, up: up, now: now, limit: in.Inventory.Safety.Trial(),
-			first: func() bool { return triesFirst(in.Inventory, m, s.Router) },
+			first: func() bool { return triesFirst(in.Inventory, machine, session.Router) },
 		})
 		if left > 0 && (next == 0 || left < next) {
 			next = left
@@ -88,45 +88,45 @@ type observation struct {
 }
 
 // decide decides on one session. It returns when to decide again; 0: when something changes.
-func (r *rotation) decide(x *rotating, seen observation) (left time.Duration) {
-	lasted := seen.now.Sub(x.since)
+func (r *rotation) decide(state *rotating, seen observation) (left time.Duration) {
+	lasted := seen.now.Sub(state.since)
 	switch {
-	case x.now == seen.latest && seen.up:
-		x.rejects = false
-	case x.now == seen.latest:
-		return r.fallBack(x, seen, lasted)
-	case seen.limit == 0, x.good == "":
-		r.take(x, seen.latest, seen.now)
-	case seen.up && seen.latest != "" && x.tried != seen.latest && seen.first():
-		r.log.Info("trying the new password first, for all machines of the rack", "session", seen.session, "secret", x.key)
-		x.tried, x.rejects = seen.latest, false
-		r.take(x, seen.latest, seen.now)
+	case state.now == seen.latest && seen.up:
+		state.rejects = false
+	case state.now == seen.latest:
+		return r.fallBack(state, seen, lasted)
+	case seen.limit == 0, state.good == "":
+		r.take(state, seen.latest, seen.now)
+	case seen.up && seen.latest != "" && state.tried != seen.latest && seen.first():
+		r.log.Info("trying the new password first, for all machines of the rack", "session", seen.session, "secret", state.key)
+		state.tried, state.rejects = seen.latest, false
+		r.take(state, seen.latest, seen.now)
 		return seen.limit
 	case seen.up: // the router has the former one still
 	case lasted < alternate:
 		return alternate - lasted
 	default:
-		r.take(x, seen.latest, seen.now)
+		r.take(state, seen.latest, seen.now)
 		return alternate
 	}
 	return 0
 }
 
 // fallBack takes the last password that brought a session up, once the Secret's has not for long enough.
-func (r *rotation) fallBack(x *rotating, seen observation, lasted time.Duration) (left time.Duration) {
-	if x.good == "" || x.good == seen.latest {
+func (r *rotation) fallBack(state *rotating, seen observation, lasted time.Duration) (left time.Duration) {
+	if state.good == "" || state.good == seen.latest {
 		return 0
 	}
 	patience := alternate
-	if x.tried == seen.latest && !x.rejects {
+	if state.tried == seen.latest && !state.rejects {
 		patience = seen.limit
 	}
 	if lasted < patience {
 		return patience - lasted
 	}
-	r.log.Warn("the new password does not bring the session up; the former one is tried again", "session", seen.session, "secret", x.key)
-	x.tried, x.rejects = seen.latest, true
-	r.take(x, x.good, seen.now)
+	r.log.Warn("the new password does not bring the session up; the former one is tried again", "session", seen.session, "secret", state.key)
+	state.tried, state.rejects = seen.latest, true
+	r.take(state, state.good, seen.now)
 	return alternate
 }
 
@@ -182,13 +182,13 @@ func (r *rotation) refused() (routers []string) {
 
 // triesFirst reports whether a machine is the one of its rack that tries new passwords with a
 // router: the first by name that is in service and has a session with it.
-func triesFirst(inv *inventory.Inventory, m inventory.Machine, router string) bool {
-	rack, _ := inv.Rack(m.Rack)
+func triesFirst(inv *inventory.Inventory, machine inventory.Machine, router string) bool {
+	rack, _ := inv.Rack(machine.Rack)
 	var names []string
 	for _, o := range rack.Machines {
 		if cmp.Or(o.State, inventory.StateActive) == inventory.StateActive && slices.ContainsFunc(inv.Sessions(o), func(s inventory.Session) bool { return s.Router == router }) {
 			names = append(names, o.Name)
 		}
 	}
-	return len(names) > 0 && slices.Min(names) == m.Name
+	return len(names) > 0 && slices.Min(names) == machine.Name
 }

@@ -45,28 +45,28 @@ type VIPStatus struct {
 // Status is how the links do.
 func (l *Links) Status() []Status {
 	all := []Status{}
-	for _, r := range l.Reached() {
-		s := Status{
-			Subnet: r.plan.Link.Subnet.String(), Interface: r.wire.Interface, Reason: string(r.wire.Reason), Detail: r.wire.Detail,
-			Quorum: r.step.Quorum.String(), Witness: r.mesh.Witness.String(), Leaving: string(r.plan.Leaving),
+	for _, reached := range l.Reached() {
+		status := Status{
+			Subnet: reached.plan.Link.Subnet.String(), Interface: reached.wire.Interface, Reason: string(reached.wire.Reason), Detail: reached.wire.Detail,
+			Quorum: reached.step.Quorum.String(), Witness: reached.mesh.Witness.String(), Leaving: string(reached.plan.Leaving),
 			Machines: []MachineStatus{}, VIPs: []VIPStatus{},
 		}
-		for _, m := range r.mesh.Machines {
-			s.Machines = append(s.Machines, MachineStatus{m.Name, m.Standing.String(), m.Losses})
+		for _, m := range reached.mesh.Machines {
+			status.Machines = append(status.Machines, MachineStatus{m.Name, m.Standing.String(), m.Losses})
 		}
-		for _, o := range r.step.Owners {
-			v := VIPStatus{VIP: o.VIP.String(), Owner: o.Owner, Answers: slices.Contains(r.claims, o.VIP), Reason: string(o.Reason)}
-			if host, has := r.strangers[o.VIP]; has {
-				v.Conflict = host.String()
+		for _, owner := range reached.step.Owners {
+			vip := VIPStatus{VIP: owner.VIP.String(), Owner: owner.Owner, Answers: slices.Contains(reached.claims, owner.VIP), Reason: string(owner.Reason)}
+			if host, has := reached.strangers[owner.VIP]; has {
+				vip.Conflict = host.String()
 			}
-			for _, a := range r.wire.Addresses {
-				if a.Addr == o.VIP && a.Reason == lb.AddressConflict {
-					v.Conflict = a.Conflict.MAC.String()
+			for _, a := range reached.wire.Addresses {
+				if a.Addr == owner.VIP && a.Reason == lb.AddressConflict {
+					vip.Conflict = a.Conflict.MAC.String()
 				}
 			}
-			s.VIPs = append(s.VIPs, v)
+			status.VIPs = append(status.VIPs, vip)
 		}
-		all = append(all, s)
+		all = append(all, status)
 	}
 	return all
 }
@@ -88,13 +88,13 @@ func (r Reached) headline() headline {
 }
 
 // shownAlike reports whether what status and problems show of a link is the same.
-func shownAlike(a, b Reached) bool {
-	return a.headline() == b.headline() &&
-		slices.Equal(a.claims, b.claims) && slices.Equal(a.step.Owners, b.step.Owners) && maps.Equal(a.strangers, b.strangers) &&
-		slices.EqualFunc(a.mesh.Machines, b.mesh.Machines, func(a, b mesh.MachineState) bool {
+func shownAlike(one, other Reached) bool {
+	return one.headline() == other.headline() &&
+		slices.Equal(one.claims, other.claims) && slices.Equal(one.step.Owners, other.step.Owners) && maps.Equal(one.strangers, other.strangers) &&
+		slices.EqualFunc(one.mesh.Machines, other.mesh.Machines, func(a, b mesh.MachineState) bool {
 			return a.Name == b.Name && a.Standing == b.Standing && a.Losses == b.Losses
 		}) &&
-		slices.EqualFunc(a.wire.Addresses, b.wire.Addresses, func(a, b onlink.AddressState) bool {
+		slices.EqualFunc(one.wire.Addresses, other.wire.Addresses, func(a, b onlink.AddressState) bool {
 			return a.Addr == b.Addr && a.Reason == b.Reason && a.OnInterface == b.OnInterface && a.Conflict.MAC == b.Conflict.MAC
 		})
 }
@@ -102,24 +102,24 @@ func shownAlike(a, b Reached) bool {
 // Problems are what everybody should know of the links, sorted. What an audit and the wire both know is
 // there once.
 func (l *Links) Problems() (all []lb.LinkProblem) {
-	for _, r := range l.Reached() {
-		if r.wire.Reason != "" {
-			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: r.wire.Reason})
-		} else if r.plan.Leaving == lb.ProxyRulesLost {
-			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: lb.ProxyRulesLost})
-		} else if r.step.Quorum == advertise.NoQuorum && len(r.plan.VIPs) > 0 {
-			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: lonelyReason(r)})
+	for _, reached := range l.Reached() {
+		if reached.wire.Reason != "" {
+			all = append(all, lb.LinkProblem{On: reached.plan.Link.Subnet.String(), Reason: reached.wire.Reason})
+		} else if reached.plan.Leaving == lb.ProxyRulesLost {
+			all = append(all, lb.LinkProblem{On: reached.plan.Link.Subnet.String(), Reason: lb.ProxyRulesLost})
+		} else if reached.step.Quorum == advertise.NoQuorum && len(reached.plan.VIPs) > 0 {
+			all = append(all, lb.LinkProblem{On: reached.plan.Link.Subnet.String(), Reason: lonelyReason(reached)})
 		}
-		for vip, host := range r.strangers {
+		for vip, host := range reached.strangers {
 			all = append(all, lb.LinkProblem{On: vip.String(), Reason: lb.AddressConflict, Detail: host.String()})
 		}
-		for _, a := range r.wire.Addresses {
-			if a.Reason == "" {
+		for _, address := range reached.wire.Addresses {
+			if address.Reason == "" {
 				continue
 			}
-			p := lb.LinkProblem{On: a.Addr.String(), Reason: a.Reason, Detail: a.OnInterface}
-			if a.Reason == lb.AddressConflict {
-				p.Detail = a.Conflict.MAC.String()
+			p := lb.LinkProblem{On: address.Addr.String(), Reason: address.Reason, Detail: address.OnInterface}
+			if address.Reason == lb.AddressConflict {
+				p.Detail = address.Conflict.MAC.String()
 			}
 			all = append(all, p)
 		}
