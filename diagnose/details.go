@@ -53,14 +53,14 @@ func nodesExpected(seen Observed) (out []string) {
 
 // detailsOf makes a list of what agents answered, in the order of their Nodes.
 func detailsOf[T any](seen Observed, answers map[string]Answer, items func(node string, a Agent) []T, well func(T) bool) Details[T] {
-	d := Details[T]{Items: []T{}, NotAsked: notAsked(seen, answers)}
+	details := Details[T]{Items: []T{}, NotAsked: notAsked(seen, answers)}
 	for _, node := range nodesExpected(seen) {
 		if answer := answerOf(answers, node); answer.Err == "" {
-			d.Items = append(d.Items, items(node, answer.Agent)...)
+			details.Items = append(details.Items, items(node, answer.Agent)...)
 		}
 	}
-	d.Well = len(d.NotAsked) == 0 && !slices.ContainsFunc(d.Items, func(item T) bool { return !well(item) })
-	return d
+	details.Well = len(details.NotAsked) == 0 && !slices.ContainsFunc(details.Items, func(item T) bool { return !well(item) })
+	return details
 }
 
 func notAsked(seen Observed, answers map[string]Answer) []NotAsked {
@@ -109,82 +109,94 @@ func Routes(seen Observed, answers map[string]Answer) Details[RouteDetail] {
 
 // NodeDetail is a Node, and what its agent says of its machine.
 type NodeDetail struct {
-	Node        string     `json:"node"`
-	Machine     string     `json:"machine"` // empty: it is none
-	Rack        string     `json:"rack"`
-	State       string     `json:"state"`
-	Reason      string     `json:"reason"`          // of the state
-	Since       *time.Time `json:"since,omitempty"` // of maintenance or off; nil: not known
-	Kubelet     string     `json:"kubelet"`         // Ready, NotReady or Unknown
-	Fabric      string     `json:"fabric"`          // the reason of FabricReady; empty: nobody has said anything
-	Message     string     `json:"message"`         // of FabricReady
-	Image       string     `json:"image"`           // of the agent
-	Asked       bool       `json:"asked"`           // what follows is known
-	SessionsUp  int        `json:"sessionsUp"`
-	Sessions    int        `json:"sessions"`
-	RoutesHeld  int        `json:"routesHeld"`
-	Routes      int        `json:"routes"`
-	WaitingFor  string     `json:"waitingFor"`
-	FromDisk    bool       `json:"fromDisk"`
-	ProxyWell   bool       `json:"proxyHealthy"`
-	Settings    []string   `json:"settings"` // of the kernel, that keep packets from pods
-	NotServing  int        `json:"overdue"`  // VIPs that are announced although kube-proxy's rules were not seen
+	Node    string     `json:"node"`
+	Machine string     `json:"machine"` // empty: it is none
+	Rack    string     `json:"rack"`
+	State   string     `json:"state"`
+	Reason  string     `json:"reason"`          // of the state
+	Since   *time.Time `json:"since,omitempty"` // of maintenance or off; nil: not known
+	Kubelet string     `json:"kubelet"`         // Ready, NotReady or Unknown
+	Fabric  string     `json:"fabric"`          // the reason of FabricReady; empty: nobody has said anything
+	Message string     `json:"message"`         // of FabricReady
+	Image   string     `json:"image"`           // of the agent
+	AgentDetail
 	fabricReady bool
+}
+
+// AgentDetail is what an agent says of its machine.
+type AgentDetail struct {
+	Asked      bool     `json:"asked"` // what follows is known
+	SessionsUp int      `json:"sessionsUp"`
+	Sessions   int      `json:"sessions"`
+	RoutesHeld int      `json:"routesHeld"`
+	Routes     int      `json:"routes"`
+	WaitingFor string   `json:"waitingFor"`
+	FromDisk   bool     `json:"fromDisk"`
+	ProxyWell  bool     `json:"proxyHealthy"`
+	Settings   []string `json:"settings"` // of the kernel, that keep packets from pods
+	NotServing int      `json:"overdue"`  // VIPs that are announced although kube-proxy's rules were not seen
 }
 
 // Nodes are all Nodes, sorted by name.
 func Nodes(seen Observed, answers map[string]Answer) Details[NodeDetail] {
-	d := Details[NodeDetail]{Items: []NodeDetail{}, NotAsked: notAsked(seen, answers)}
-	d.Well = len(d.NotAsked) == 0
+	details := Details[NodeDetail]{Items: []NodeDetail{}, NotAsked: notAsked(seen, answers)}
+	details.Well = len(details.NotAsked) == 0
 	for _, n := range seen.Nodes {
 		item := nodeDetail(seen, n)
 		if answer := answerOf(answers, n.Name); answer.Err == "" {
-			item.add(answer.Agent)
+			item.AgentDetail = agentDetail(answer.Agent)
 		}
-		d.Items = append(d.Items, item)
-		d.Well = d.Well && item.well()
+		details.Items = append(details.Items, item)
+		details.Well = details.Well && item.well()
 	}
-	return d
+	return details
 }
 
-func nodeDetail(seen Observed, n Node) NodeDetail {
-	d := NodeDetail{Node: n.Name, Fabric: n.Fabric.Reason, Message: n.Fabric.Message, fabricReady: n.Fabric.isTrue(), Settings: []string{}}
-	d.Kubelet = map[string]string{"True": "Ready", "False": "NotReady"}[n.Kubelet.Status]
-	d.Kubelet = cmp.Or(d.Kubelet, "Unknown")
-	if i := slices.IndexFunc(seen.Agents, func(p Pod) bool { return p.Node == n.Name }); i >= 0 {
-		d.Image = seen.Agents[i].Image
+func nodeDetail(seen Observed, given Node) NodeDetail {
+	detail := NodeDetail{Node: given.Name, Fabric: given.Fabric.Reason, Message: given.Fabric.Message, fabricReady: given.Fabric.isTrue(), AgentDetail: AgentDetail{Settings: []string{}}}
+	detail.Kubelet = map[string]string{"True": "Ready", "False": "NotReady"}[given.Kubelet.Status]
+	detail.Kubelet = cmp.Or(detail.Kubelet, "Unknown")
+	if i := slices.IndexFunc(seen.Agents, func(p Pod) bool { return p.Node == given.Name }); i >= 0 {
+		detail.Image = seen.Agents[i].Image
 	}
 	if seen.Inventory == nil {
-		return d
+		return detail
 	}
-	if m, err := seen.Inventory.Identify(n.NodeIdentity); err == nil {
-		d.Machine, d.Rack, d.State, d.Reason, d.Since = m.Name, m.Rack, string(m.State), m.Reason, since(m, n)
+	if m, err := seen.Inventory.Identify(given.NodeIdentity); err == nil {
+		detail.Machine, detail.Rack, detail.State, detail.Reason, detail.Since = m.Name, m.Rack, string(m.State), m.Reason, since(m, given)
 	}
-	return d
+	return detail
 }
 
-func (d *NodeDetail) add(a Agent) {
-	d.Asked, d.Sessions, d.RoutesHeld, d.Routes = true, len(a.Sessions), a.Routes.Held, a.Routes.Wanted
-	for _, s := range a.Sessions {
+func agentDetail(agent Agent) AgentDetail {
+	detail := AgentDetail{
+		Asked: true, Sessions: len(agent.Sessions), RoutesHeld: agent.Routes.Held, Routes: agent.Routes.Wanted,
+		WaitingFor: agent.WaitingFor, FromDisk: agent.FromDisk, ProxyWell: agent.ProxyHealthy, NotServing: len(agent.Overdue),
+		Settings: append([]string{}, agent.Settings...),
+	}
+	for _, s := range agent.Sessions {
 		if s.Up {
-			d.SessionsUp++
+			detail.SessionsUp++
 		}
 	}
-	d.WaitingFor, d.FromDisk, d.ProxyWell, d.NotServing = a.WaitingFor, a.FromDisk, a.ProxyHealthy, len(a.Overdue)
-	d.Settings = append(d.Settings, a.Settings...)
+	return detail
+}
+
+// well reports whether an agent has all that it wants, as far as it was asked.
+func (d AgentDetail) well() bool {
+	return !d.Asked || d.SessionsUp == d.Sessions && d.RoutesHeld == d.Routes && d.WaitingFor == "" && d.ProxyWell && !d.FromDisk && len(d.Settings) == 0 && d.NotServing == 0
 }
 
 // well reports whether a Node is as it should be. Of one that is out of service nothing is asked.
 func (d NodeDetail) well() bool {
 	switch inventory.State(d.State) {
 	case inventory.StateActive, inventory.StateMaintenance:
+		return d.Kubelet == "Ready" && d.fabricReady && d.AgentDetail.well()
 	case "":
 		return false
 	default:
 		return true
 	}
-	asked := !d.Asked || d.SessionsUp == d.Sessions && d.RoutesHeld == d.Routes && d.WaitingFor == "" && d.ProxyWell && !d.FromDisk && len(d.Settings) == 0 && d.NotServing == 0
-	return d.Kubelet == "Ready" && d.fabricReady && asked
 }
 
 // VIPDetail is a VIP in use, who is to announce it and who does.
@@ -203,10 +215,10 @@ type VIPDetail struct {
 
 // VIPs are those in use, sorted.
 func VIPs(seen Observed, answers map[string]Answer) Details[VIPDetail] {
-	d := Details[VIPDetail]{Items: []VIPDetail{}, NotAsked: notAsked(seen, answers)}
-	d.Well = len(d.NotAsked) == 0 && seen.Planned && seen.Inventory != nil
+	details := Details[VIPDetail]{Items: []VIPDetail{}, NotAsked: notAsked(seen, answers)}
+	details.Well = len(details.NotAsked) == 0 && seen.Planned && seen.Inventory != nil
 	if !seen.Planned || seen.Inventory == nil {
-		return d
+		return details
 	}
 	not := map[netip.Addr]preview.Unannounced{}
 	for _, u := range preview.UnannouncedOf(seen.Inventory, seen.Cluster) {
@@ -220,23 +232,23 @@ func VIPs(seen Observed, answers map[string]Answer) Details[VIPDetail] {
 		if u, is := not[v.Addr]; is {
 			item.Reason, item.Message = string(u.Reason), whyOf(u)
 		}
-		d.Items = append(d.Items, item)
-		d.Well = d.Well && item.well()
+		details.Items = append(details.Items, item)
+		details.Well = details.Well && item.well()
 	}
-	return d
+	return details
 }
 
 func vipDetail(seen Observed, v preview.VIP) VIPDetail {
-	d := VIPDetail{VIP: v.Addr, Services: strings.Split(holders(v.Services), ", "), Planned: []string{}, Routers: []string{}, Announced: []string{}}
+	detail := VIPDetail{VIP: v.Addr, Services: strings.Split(holders(v.Services), ", "), Planned: []string{}, Routers: []string{}, Announced: []string{}}
 	if pool, within := seen.Inventory.PoolOf(v.Addr); within {
-		d.Pool = pool.Name
+		detail.Pool = pool.Name
 	}
 	for _, by := range v.By {
-		d.Planned, d.Routers = append(d.Planned, by.Machine), append(d.Routers, by.Router)
+		detail.Planned, detail.Routers = append(detail.Planned, by.Machine), append(detail.Routers, by.Router)
 	}
-	slices.Sort(d.Routers)
-	d.Planned, d.Routers = slices.Compact(d.Planned), slices.Compact(d.Routers)
-	return d
+	slices.Sort(detail.Routers)
+	detail.Planned, detail.Routers = slices.Compact(detail.Planned), slices.Compact(detail.Routers)
+	return detail
 }
 
 // By counts the machines that announce it; empty: no agent was asked.
@@ -296,21 +308,21 @@ type PoolDetail struct {
 
 // Pools are the pools with what is left of them.
 func Pools(seen Observed) Details[PoolDetail] {
-	d := Details[PoolDetail]{Items: []PoolDetail{}, NotAsked: []NotAsked{}, Well: true}
+	details := Details[PoolDetail]{Items: []PoolDetail{}, NotAsked: []NotAsked{}, Well: true}
 	if seen.Inventory == nil {
-		d.Well = false
-		return d
+		details.Well = false
+		return details
 	}
-	for _, p := range poolsOf(seen) {
-		for _, s := range p.Families {
-			full := len(poolFindings([]Pool{{Name: p.Name, State: p.State, Families: []Stock{s}}})) > 0
-			d.Items = append(d.Items, PoolDetail{p.Name, p.State, s, p.VIPs, full})
-			d.Well = d.Well && !full
+	for _, pool := range poolsOf(seen) {
+		for _, s := range pool.Families {
+			full := len(poolFindings([]Pool{{Name: pool.Name, State: pool.State, Families: []Stock{s}}})) > 0
+			details.Items = append(details.Items, PoolDetail{pool.Name, pool.State, s, pool.VIPs, full})
+			details.Well = details.Well && !full
 		}
-		if len(p.Families) == 0 {
-			d.Items = append(d.Items, PoolDetail{Pool: p.Name, State: p.State, VIPs: p.VIPs})
-			d.Well = d.Well && p.Name != ""
+		if len(pool.Families) == 0 {
+			details.Items = append(details.Items, PoolDetail{Pool: pool.Name, State: pool.State, VIPs: pool.VIPs})
+			details.Well = details.Well && pool.Name != ""
 		}
 	}
-	return d
+	return details
 }

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -134,6 +135,16 @@ func TestDetailsSayWhatIsNotWell(t *testing.T) {
 }
 
 // A kubelet that is not heard of would keep the others waiting, and of what is off nobody asks.
+func TestJSONOfANodeHasWhatItsAgentSaysBesideTheRest(t *testing.T) {
+	answers := everybody()
+	changed(answers, "nuc1", func(a *Agent) { a.Settings, a.WaitingFor = []string{"rp_filter=1"}, "an inventory" })
+	delete(answers, "nuc2")
+	text, err := json.Marshal(Nodes(well(t), answers).Items[:2])
+	if want := `[{"node":"nuc1","machine":"nuc1","rack":"shelf","state":"active","reason":"","kubelet":"Ready","fabric":"AsPlanned","message":"routes 1/1, sessions 1/1","image":"agent:v1","asked":true,"sessionsUp":1,"sessions":1,"routesHeld":2,"routes":2,"waitingFor":"an inventory","fromDisk":false,"proxyHealthy":true,"settings":["rp_filter=1"],"overdue":0},{"node":"nuc2","machine":"nuc2","rack":"shelf","state":"maintenance","reason":"","kubelet":"Ready","fabric":"AsPlanned","message":"routes 1/1, sessions 1/1","image":"agent:v1","asked":false,"sessionsUp":0,"sessions":0,"routesHeld":0,"routes":0,"waitingFor":"","fromDisk":false,"proxyHealthy":false,"settings":[],"overdue":0}]`; err != nil || string(text) != want {
+		t.Errorf("%s %v\nwant %s", text, err, want)
+	}
+}
+
 func TestNodesAreAskedThatCanAnswer(t *testing.T) {
 	seen := well(t)
 	seen.Nodes[1].Kubelet.Status = "Unknown"
