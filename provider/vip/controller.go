@@ -1,11 +1,5 @@
 package vip
 
-import (
-	"net/netip"
-
-	"plinth.dev/plinth/lb"
-)
-
 // Controller gives Services their VIPs, and is the only writer of their statuses. A VIP is
 // claimed by creating the IPAddress object of its name; the state follows what the API server
 // says about these objects, and decides what to try next.
@@ -26,17 +20,10 @@ type Controller struct {
 	*statuses
 	linked   *stockBalancer
 	released *releasedKeeper
+	retained *retainedVIPs
 
 	namespacesKnown func() bool // all of them; nil: nobody follows them
 
 	loaded chan struct{} // closed when all claims are known: addresses may be released
 	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given
-
-	retained map[retainedVIP]string // what is said of each that is held, and would not be given now; written with the store's lock held
-}
-
-// retainedVIP is a VIP that a Service keeps though it would not get it now.
-type retainedVIP struct {
-	vip     netip.Addr
-	service lb.ServiceKey
 }

@@ -62,14 +62,14 @@ func (s *stockBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v
 	if err := errors.Join(s.start(), until(ctx, s.balancer.ready), s.balancer.ctx.Err()); err != nil {
 		return nil, err
 	}
-	d, err := s.balancer.assign(ctx, svc)
+	decision, err := s.balancer.assign(ctx, svc)
 	if err != nil {
 		return nil, err
 	}
-	ingress := ingressOf(d.Addrs())
+	ingress := ingressOf(decision.Addrs())
 	switch {
-	case d.Refused:
-		return nil, fmt.Errorf("service %s gets no VIP: %s", keyOf(svc), inventory.ShortenText(d.String(), maxEvent/2))
+	case decision.Refused:
+		return nil, fmt.Errorf("service %s gets no VIP: %s", keyOf(svc), inventory.ShortenText(decision.String(), maxEvent/2))
 	case sameIngress(svc, ingress):
 		return nil, cloudprovider.ImplementedElsewhere
 	}
@@ -88,9 +88,9 @@ func (s *stockBalancer) EnsureLoadBalancerDeleted(context.Context, string, *v1.S
 	return s.start()
 }
 
-// stockShows reports whether the status of a Service still shows what it holds.
-func (b *Controller) stockShows(svc *v1.Service) bool {
-	return len(showsIn(svc, ask(b.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(keyOf(svc))) }))) > 0
+// shows reports whether the status of a Service still shows what it holds.
+func (s *stockBalancer) shows(svc *v1.Service) bool {
+	return len(showsIn(svc, ask(s.balancer.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(keyOf(svc))) }))) > 0
 }
 
 // linkedWithin is how long an answer to the stock controller waits for what has to be known.
@@ -100,14 +100,14 @@ const linkedWithin = time.Minute
 var errNotReady = errors.New("the VIPs in use are not known yet, or no inventory is in force")
 
 // until waits until c is closed, but not for ever.
-func until(ctx context.Context, c <-chan struct{}) error {
-	if closed(c) {
+func until(ctx context.Context, closing <-chan struct{}) error {
+	if closed(closing) {
 		return nil
 	}
 	limit := time.NewTimer(linkedWithin)
 	defer limit.Stop()
 	select {
-	case <-c:
+	case <-closing:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errNotReady, ctx.Err())

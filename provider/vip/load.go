@@ -195,30 +195,30 @@ func (b *Controller) adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.apply(func(s *ipam.State) (e ipam.Effects) {
+	b.apply(func(state *ipam.State) (effects ipam.Effects) {
 		for i := range services {
 			if svc := &services[i]; b.isOurs(svc) {
-				e = e.And(b.adoptFrom(s, svc))
+				effects = effects.And(b.adoptFrom(state, svc))
 			}
 		}
 		for i := range services {
-			e = e.And(b.observeShown(s, &services[i]))
+			effects = effects.And(b.observeShown(state, &services[i]))
 		}
-		return e.And(b.observeAllShown(s)) // of those too that are no load balancers any more
+		return effects.And(b.observeAllShown(state)) // of those too that are no load balancers any more
 	})
 	return nil
 }
 
 // adoptFrom has the state adopt what the status of a Service shows.
 func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
-	adopted, denied, e := s.Adopt(requestOf(svc), b.now())
+	adopted, denied, effects := s.Adopt(requestOf(svc), b.now())
 	for _, a := range adopted {
 		b.log.Info("took over a VIP from a status", "service", keyOf(svc), "vip", a)
 	}
 	for _, d := range denied {
 		b.log.Info("a VIP in a status is not taken over", "service", keyOf(svc), "vip", d.Address, "reason", d.Reason)
 	}
-	return e
+	return effects
 }
 
 // setPools has the state know the pools in force, without what the cluster has taken, and serves those that are pending. Another balancer may serve
@@ -231,19 +231,19 @@ func (b *Controller) setPools(context.Context) error {
 		return errNamespaces
 	}
 	takers := b.takers()
-	b.apply(func(s *ipam.State) (e ipam.Effects) { // reads both here, or who read earlier could come later
+	b.apply(func(state *ipam.State) (effects ipam.Effects) { // reads both here, or who read earlier could come later
 		inv := b.options.InForce.Get()
-		s.SetPools(inv, takers.taken(inv)...)
-		b.reportRetained(s, inv)
-		for _, k := range s.Pending() {
-			if svc := b.service(k); svc != nil && b.isOurs(svc) && len(s.Holds(k)) == 0 {
-				e = e.And(b.adoptFrom(s, svc))
+		state.SetPools(inv, takers.taken(inv)...)
+		b.retained.report(state, inv)
+		for _, k := range state.Pending() {
+			if svc := b.service(k); svc != nil && b.isOurs(svc) && len(state.Holds(k)) == 0 {
+				effects = effects.And(b.adoptFrom(state, svc))
 			}
 		}
 		if closed(b.ready) { // before, adopt does: whose status it is to stay in comes first
-			e = e.And(b.observeAllShown(s))
+			effects = effects.And(b.observeAllShown(state))
 		}
-		return e.And(s.OfferAll(b.now()))
+		return effects.And(state.OfferAll(b.now()))
 	})
 	b.tellAllTaken()
 	return nil
@@ -279,13 +279,13 @@ func (b *Controller) compare(ctx context.Context) error {
 }
 
 // reconcileGone has the Services looked at that hold something and are not in the cache.
-func (b *Controller) reconcileGone(s *ipam.State) (e ipam.Effects) {
+func (b *Controller) reconcileGone(s *ipam.State) (effects ipam.Effects) {
 	for _, c := range s.Holdings() {
 		for _, h := range c.Holders {
 			if b.service(h.Service) == nil {
-				e.Reconcile = append(e.Reconcile, ipam.Retry{Service: h.Service})
+				effects.Reconcile = append(effects.Reconcile, ipam.Retry{Service: h.Service})
 			}
 		}
 	}
-	return e
+	return effects
 }

@@ -49,7 +49,7 @@ func (b *Controller) observeNamespace(obj any) {
 	b.apply(func(s *ipam.State) ipam.Effects {
 		changed, e := s.ObserveNamespace(ns.Name, ns.Labels, b.now())
 		if inv := b.options.InForce.Get(); changed && inv != nil {
-			b.reportRetained(s, inv)
+			b.retained.report(s, inv)
 		}
 		return e
 	})

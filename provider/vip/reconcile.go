@@ -42,18 +42,18 @@ func (b *Controller) serviceChanged(before, now any) {
 	}
 	b.tellIgnored(svc)
 	b.tellTaken(svc)
-	k, ours := keyOf(svc), b.isOurs(svc)
+	key, ours := keyOf(svc), b.isOurs(svc)
 	anew := ours && asksAnew(old, svc)
 	switch {
 	case !ours:
-		b.withdraw(k)
+		b.withdraw(key)
 	case anew:
 		b.revise(svc)
 	}
 	drifted := b.drifted(svc)
-	unfinished := ask(b.store, func(s *ipam.State) bool { return !ours && s.Knows(k) || len(s.Shows(k)) > 0 || s.HoldsMore(k) })
+	unfinished := ask(b.store, func(s *ipam.State) bool { return !ours && s.Knows(key) || len(s.Shows(key)) > 0 || s.HoldsMore(key) })
 	if drifted || unfinished || anew || b.hasOurFinalizer(svc) || b.isStale(svc) {
-		b.queue.Add(k.String())
+		b.queue.Add(key.String())
 	}
 }
 
@@ -92,22 +92,22 @@ func (b *store) knows(k lb.ServiceKey) bool {
 
 // reconcile looks at one Service.
 func (b *Controller) reconcile(ctx context.Context, name string) error {
-	k, ok := lb.ParseServiceKey(name)
+	key, ok := lb.ParseServiceKey(name)
 	if !ok {
 		return nil
 	}
-	svc, err := b.services.Services(k.Namespace).Get(k.Name)
-	switch gone, knows := err != nil, b.knows(k); {
+	svc, err := b.services.Services(key.Namespace).Get(key.Name)
+	switch gone, knows := err != nil, b.knows(key); {
 	case gone && !knows:
 		return nil
 	case gone:
-		return b.letGo(ctx, k)
+		return b.letGo(ctx, key)
 	case b.isOurs(svc) && !closed(b.ready):
 		return nil // every Service is looked at once anything may be given
 	case b.isOurs(svc):
 		err = b.serve(ctx, svc)
 	case knows || b.hasOurFinalizer(svc) || b.isStale(svc):
-		err = b.letGo(ctx, k)
+		err = b.letGo(ctx, key)
 	}
 	b.reportFailure(svc, err)
 	return err
@@ -115,7 +115,7 @@ func (b *Controller) reconcile(ctx context.Context, name string) error {
 
 // serve settles which VIPs a Service has, and has the Service say so.
 func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
-	d, err := b.assign(ctx, svc)
+	decision, err := b.assign(ctx, svc)
 	if err != nil {
 		return err
 	}
@@ -123,12 +123,12 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 		return nil
 	}
 	said := b.announcements.said(keyOf(svc))
-	wrote, err := b.writeOwnStatus(ctx, svc, d, said)
+	wrote, err := b.writeOwnStatus(ctx, svc, decision, said)
 	if err != nil {
 		return err
 	}
 	if wrote {
-		b.recordEvent(svc, d)
+		b.recordEvent(svc, decision)
 		b.recordAnnounced(svc, said)
 		b.AnnouncementsChanged() // it may hold other VIPs now
 	}
@@ -150,18 +150,18 @@ func (b *statuses) reportFailure(svc *v1.Service, err error) {
 
 // writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
 // overwrote it repairs ever less often.
-func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision, a announcement) (wrote bool, err error) {
-	k, drifted := keyOf(svc), b.drifted(svc)
+func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, decision ipam.Decision, said announcement) (wrote bool, err error) {
+	key, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
-		if now, after := b.reports.mayRepair(k); !now {
-			b.queue.AddAfter(k.String(), after)
+		if now, after := b.reports.mayRepair(key); !now {
+			b.queue.AddAfter(key.String(), after)
 			return false, nil
 		}
 	}
-	wrote, err = b.writeStatus(ctx, svc, d, a)
+	wrote, err = b.writeStatus(ctx, svc, decision, said)
 	if drifted && wrote {
-		b.reports.repaired(k)
-		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, d))
+		b.reports.repaired(key)
+		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, decision))
 	}
 	return wrote, err
 }
@@ -176,44 +176,44 @@ func (b *statuses) drifted(svc *v1.Service) bool {
 // letGo clears the status of a Service that is gone, or not Plinth's any more, and releases
 // what it holds. The cache is not enough to say so. Another balancer's finalizer, and what
 // that one says in the status, stay.
-func (b *Controller) letGo(ctx context.Context, k lb.ServiceKey) error {
-	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+func (b *Controller) letGo(ctx context.Context, key lb.ServiceKey) error {
+	svc, err := b.cluster.Client.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	uid := ""
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return err
 	case b.isOurs(svc):
-		return errCacheIsLate(k)
+		return errCacheIsLate(key)
 	default:
 		uid = string(svc.UID)
-		b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(k, endpoints.ShownBy(svc)) })
+		b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(key, endpoints.ShownBy(svc)) })
 		if b.mustWait(svc) {
-			return b.reviewStale(ctx, k)
+			return b.reviewStale(ctx, key)
 		}
 	}
-	defer b.lookAgain(k)
-	if err := b.clearAndRelease(ctx, k, uid); err != nil {
+	defer b.lookAgain(key)
+	if err := b.clearAndRelease(ctx, key, uid); err != nil {
 		return err
 	}
-	return b.reviewStale(ctx, k)
+	return b.reviewStale(ctx, key)
 }
 
 // clearAndRelease releases all that the Service of that UID, or any of its name, holds, and
 // forgets the Service, unless there is another of its name by now. Its status is cleared
 // first: should this process end in between, its successor releases the rest.
-func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid string) error {
-	defer b.ofService.lock(k)()
-	if err := b.clearReported(ctx, k, uid); err != nil {
+func (b *Controller) clearAndRelease(ctx context.Context, key lb.ServiceKey, uid string) error {
+	defer b.ofService.lock(key)()
+	if err := b.clearReported(ctx, key, uid); err != nil {
 		return err
 	}
-	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(k)) }) {
-		if done, err := b.release(ctx, a, k, uid); err != nil || !done {
+	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(key)) }) {
+		if done, err := b.release(ctx, a, key, uid); err != nil || !done {
 			return err
 		}
 	}
-	b.note(func(s *ipam.State) { s.Forget(k) })
-	b.reports.forget(k)
+	b.note(func(s *ipam.State) { s.Forget(key) })
+	b.reports.forget(key)
 	b.AnnouncementsChanged()
 	return nil
 }
@@ -230,7 +230,7 @@ func (b *environment) lookAgain(k lb.ServiceKey) {
 // holds for now.
 func (b *Controller) mustWait(svc *v1.Service) bool {
 	if b.byStock {
-		return b.stockShows(svc)
+		return b.linked.shows(svc)
 	}
 	return b.keepsVIPs(svc)
 }

@@ -21,47 +21,59 @@ var retainedSays = map[lb.Reason]string{
 	lb.LabelsNotSelected:   "is kept and announced, but its pool is for Services with other labels now",
 }
 
-// reportRetained tells Services which of their VIPs they would not get from these pools, and
+// retainedVIPs are those that Services keep though they would not get them now.
+type retainedVIPs struct {
+	*environment
+	told map[retainedVIP]string // what is said of each; written with the store's lock held
+}
+
+// retainedVIP is a VIP that a Service keeps.
+type retainedVIP struct {
+	vip     netip.Addr
+	service lb.ServiceKey
+}
+
+// report tells Services which of their VIPs they would not get from these pools, and
 // whether it is announced all the same.
-func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
-	retained := map[retainedVIP]string{}
-	for _, c := range s.Holdings() {
-		for _, h := range c.Holders {
-			svc, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name)
+func (r *retainedVIPs) report(state *ipam.State, inv *inventory.Inventory) {
+	told := map[retainedVIP]string{}
+	for _, held := range state.Holdings() {
+		for _, holder := range held.Holders {
+			svc, err := r.services.Services(holder.Service.Namespace).Get(holder.Service.Name)
 			if err != nil {
 				continue
 			}
-			reason := b.retainedThough(s, inv, c.Addr, svc)
+			reason := r.reasonOf(state, inv, held.Addr, svc)
 			if reason == "" {
 				continue
 			}
-			k, says := retainedVIP{c.Addr, h.Service}, retainedSays[reason]
-			if who := s.TakenBy(c.Addr, h.Service); reason == lb.AddressExcluded && who != "" {
+			k, says := retainedVIP{held.Addr, holder.Service}, retainedSays[reason]
+			if who := state.TakenBy(held.Addr, holder.Service); reason == lb.AddressExcluded && who != "" {
 				says = "is kept and announced, but is taken by " + who + ", too"
 			}
-			if retained[k] = says; b.retained[k] != says {
-				b.log.Warn("a VIP is kept that would not be given now", "vip", c.Addr, "service", h.Service, "reason", reason)
-				b.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", c.Addr, says)
+			if told[k] = says; r.told[k] != says {
+				r.log.Warn("a VIP is kept that would not be given now", "vip", held.Addr, "service", holder.Service, "reason", reason)
+				r.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", held.Addr, says)
 			}
 		}
 	}
-	b.retained = retained
+	r.told = told
 }
 
-// retainedThough says why a Service would not get a VIP that it holds; empty: it would. What
+// reasonOf says why a Service would not get a VIP that it holds; empty: it would. What
 // decides whether machines announce it comes first. A pool that is being drained is left
 // out: that its VIPs stay is what it is for. Who has it reserved would get it although others
 // have it among their externalIPs, and is told of those all the same.
-func (b *Controller) retainedThough(s *ipam.State, inv *inventory.Inventory, a netip.Addr, svc *v1.Service) lb.Reason {
-	by := slices.IndexFunc(inv.Pools, func(p inventory.Pool) bool { return p.Covers(a) })
+func (r *retainedVIPs) reasonOf(state *ipam.State, inv *inventory.Inventory, addr netip.Addr, svc *v1.Service) lb.Reason {
+	by := slices.IndexFunc(inv.Pools, func(p inventory.Pool) bool { return p.Covers(addr) })
 	switch {
 	case by < 0:
 		return lb.VIPOutsidePools
 	case inv.Pools[by].State == inventory.PoolDisabled:
 		return lb.PoolIsDisabled
 	}
-	reason := s.MayAdopt(a, requestOf(svc), b.now())
-	if reason == "" && s.TakenBy(a, keyOf(svc)) != "" {
+	reason := state.MayAdopt(addr, requestOf(svc), r.now())
+	if reason == "" && state.TakenBy(addr, keyOf(svc)) != "" {
 		return lb.AddressExcluded
 	}
 	if _, told := retainedSays[reason]; !told {

@@ -15,21 +15,22 @@ import (
 )
 
 // New returns a Controller that does nothing yet. Use comes before Start.
-func New(o Options) *Controller {
-	e := &environment{options: o, log: o.Log, now: time.Now}
-	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}, homes: newHomes()}
-	b := &Controller{
+func New(options Options) *Controller {
+	env := &environment{options: options, log: options.Log, now: time.Now}
+	held := &store{environment: env, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}, homes: newHomes()}
+	made := &Controller{
 		statuses: &statuses{
-			store: held, reports: newReports(func() time.Time { return e.now() }),
+			store: held, reports: newReports(func() time.Time { return env.now() }),
 			announcementsChanged: make(chan struct{}, 1), announcementsDisputed: make(chan struct{}, 1), reviewEvery: reviewEvery,
 		},
 		loaded: make(chan struct{}),
 		ready:  make(chan struct{}),
 	}
-	b.linked = &stockBalancer{balancer: b}
-	b.released = &releasedKeeper{balancer: b}
-	e.queue = queue.New("plinth_loadbalancer", o.Log, b.reconcile)
-	return b
+	made.linked = &stockBalancer{balancer: made}
+	made.released = &releasedKeeper{balancer: made}
+	made.retained = &retainedVIPs{environment: env}
+	env.queue = queue.New("plinth_loadbalancer", options.Log, made.reconcile)
+	return made
 }
 
 // Use takes what the API server is reached by, before anything is started. Where the stock
