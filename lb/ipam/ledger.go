@@ -24,12 +24,7 @@ type Ledger struct {
 
 	namespaces map[string]map[string]string // labels of Namespaces, by which pools select them
 
-	pools       []*pool                        // by preference
-	spans       []span                         // sorted
-	used        []use                          // by the inventory and the cluster themselves; sorted
-	external    map[netip.Addr][]lb.ServiceKey // that have it among their externalIPs, sorted
-	reserved    map[netip.Addr]lb.ServiceKey
-	reservedFor map[lb.ServiceKey][]netip.Addr // in the order of the pools
+	poolIndex
 }
 
 // holding is an address that is held. Without holders it is held by a program other than
@@ -52,14 +47,12 @@ type Holding struct {
 // NewLedger returns an empty Ledger without pools.
 func NewLedger() *Ledger {
 	return &Ledger{
-		holdings:    map[netip.Addr]holding{},
-		byService:   map[lb.ServiceKey][]netip.Addr{},
-		shared:      map[sharing][]netip.Addr{},
-		quarantine:  map[netip.Addr]Quarantined{},
-		former:      map[lb.ServiceKey][]Quarantined{},
-		namespaces:  map[string]map[string]string{},
-		reserved:    map[netip.Addr]lb.ServiceKey{},
-		reservedFor: map[lb.ServiceKey][]netip.Addr{},
+		holdings:   map[netip.Addr]holding{},
+		byService:  map[lb.ServiceKey][]netip.Addr{},
+		shared:     map[sharing][]netip.Addr{},
+		quarantine: map[netip.Addr]Quarantined{},
+		former:     map[lb.ServiceKey][]Quarantined{},
+		namespaces: map[string]map[string]string{},
 	}
 }
 
@@ -209,14 +202,6 @@ func (l *Ledger) Holdings() []Holding {
 	}
 	slices.SortFunc(all, func(x, y Holding) int { return x.Addr.Compare(y.Addr) })
 	return all
-}
-
-// Pool returns the name of the pool that a lies in now; empty: in none.
-func (l *Ledger) Pool(a netip.Addr) string {
-	if p := l.poolOf(a); p != nil {
-		return p.Name
-	}
-	return ""
 }
 
 // MayJoin reports whether h may hold a, which others hold, beside them; a Reason

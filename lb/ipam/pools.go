@@ -106,35 +106,48 @@ func cutOut(r run, c inventory.Range) []run {
 	return rest
 }
 
-// SetPools makes the pools of inv those that addresses are given from, without
-// what the cluster has taken. What is held stays held.
-func (l *Ledger) SetPools(inv *inventory.Inventory, taken ...lb.Taken) {
-	l.pools, l.spans = nil, nil
-	clear(l.reserved)
-	clear(l.reservedFor)
-	l.used, l.external = usesOf(inv, taken), externalOf(taken)
+// poolIndex is what pools give, and to whom.
+type poolIndex struct {
+	pools       []*pool                        // by preference
+	spans       []span                         // sorted
+	used        []use                          // by the inventory and the cluster themselves; sorted
+	external    map[netip.Addr][]lb.ServiceKey // that have it among their externalIPs, sorted
+	reserved    map[netip.Addr]lb.ServiceKey
+	reservedFor map[lb.ServiceKey][]netip.Addr // in the order of the pools
+}
+
+// poolIndexOf has all free that the pools of an inventory give.
+func poolIndexOf(inv *inventory.Inventory, taken []lb.Taken) poolIndex {
+	index := poolIndex{used: usesOf(inv, taken), external: externalOf(taken), reserved: map[netip.Addr]lb.ServiceKey{}, reservedFor: map[lb.ServiceKey][]netip.Addr{}}
 	var given []inventory.Range // to the pools before: should two overlap, the first in order of preference has it
 	for _, p := range inv.PoolsByPreference() {
 		ours := &pool{Pool: p}
-		l.pools = append(l.pools, ours)
-		for _, r := range usable(p, l.used, given) {
-			l.spans = append(l.spans, span{r, ours})
-			of := ours.of(lb.FamilyOf(r.first))
-			of.grow(r)
-			of.free.giveRun(r)
+		index.pools = append(index.pools, ours)
+		for _, run := range usable(p, index.used, given) {
+			index.spans = append(index.spans, span{run, ours})
+			stock := ours.of(lb.FamilyOf(run.first))
+			stock.grow(run)
+			stock.free.giveRun(run)
 		}
 		given = append(given, p.Ranges...)
-		l.reserve(p.Reserved)
+		index.reserve(p.Reserved)
 	}
-	slices.SortFunc(l.spans, func(a, b span) int { return a.first.Compare(b.first) })
+	slices.SortFunc(index.spans, func(a, b span) int { return a.first.Compare(b.first) })
+	return index
+}
+
+// SetPools makes the pools of inv those that addresses are given from, without
+// what the cluster has taken. What is held stays held.
+func (l *Ledger) SetPools(inv *inventory.Inventory, taken ...lb.Taken) {
+	l.poolIndex = poolIndexOf(inv, taken)
 	l.index()
 }
 
-func (l *Ledger) reserve(all []inventory.Reservation) {
+func (x *poolIndex) reserve(all []inventory.Reservation) {
 	for _, r := range all {
 		key := lb.ServiceKey{Namespace: r.Namespace, Name: r.Name}
-		l.reserved[r.Addr] = key
-		l.reservedFor[key] = append(l.reservedFor[key], r.Addr)
+		x.reserved[r.Addr] = key
+		x.reservedFor[key] = append(x.reservedFor[key], r.Addr)
 	}
 }
 
@@ -157,64 +170,72 @@ func (l *Ledger) index() {
 }
 
 // taken notes that a is no longer free.
-func (l *Ledger) taken(a netip.Addr) {
-	if s := l.stockOf(a); s != nil {
+func (x *poolIndex) taken(a netip.Addr) {
+	if s := x.stockOf(a); s != nil {
 		s.free.take(a)
 	}
 }
 
 // freed makes a, which nobody holds, free again, if it may be given at all.
-func (l *Ledger) freed(a netip.Addr) {
-	if s := l.stockOf(a); s != nil && !l.isKept(a) {
+func (x *poolIndex) freed(a netip.Addr) {
+	if s := x.stockOf(a); s != nil && !x.isKept(a) {
 		s.free.give(a)
 	}
 }
 
 // stockOf returns what the pool that gives a has of its family, or nil.
-func (l *Ledger) stockOf(a netip.Addr) *stock {
-	if p := l.poolOf(a); p != nil {
+func (x *poolIndex) stockOf(a netip.Addr) *stock {
+	if p := x.poolOf(a); p != nil {
 		return p.of(lb.FamilyOf(a))
 	}
 	return nil
 }
 
 // poolOf returns the pool that gives a, or nil.
-func (l *Ledger) poolOf(a netip.Addr) *pool {
-	if i, within := l.spanAt(a); within {
-		return l.spans[i].pool
+func (x *poolIndex) poolOf(a netip.Addr) *pool {
+	if i, within := x.spanAt(a); within {
+		return x.spans[i].pool
 	}
 	return nil
 }
 
+// Pool returns the name of the pool that a lies in now; empty: in none.
+func (x *poolIndex) Pool(a netip.Addr) string {
+	if p := x.poolOf(a); p != nil {
+		return p.Name
+	}
+	return ""
+}
+
 // spanAt is the place of the last span that begins at a or before it, and whether a lies
 // within; -1: there is none.
-func (l *Ledger) spanAt(a netip.Addr) (i int, within bool) {
-	i, found := slices.BinarySearchFunc(l.spans, a, func(s span, a netip.Addr) int { return s.first.Compare(a) })
+func (x *poolIndex) spanAt(a netip.Addr) (i int, within bool) {
+	i, found := slices.BinarySearchFunc(x.spans, a, func(s span, a netip.Addr) int { return s.first.Compare(a) })
 	if !found {
 		i--
 	}
-	return i, i >= 0 && !l.spans[i].last.Less(a)
+	return i, i >= 0 && !x.spans[i].last.Less(a)
 }
 
 // lastAlike returns the end of the address run around a: of its span if a pool has a,
 // else the last address before the next span.
-func (l *Ledger) lastAlike(a netip.Addr) netip.Addr {
-	i, within := l.spanAt(a)
+func (x *poolIndex) lastAlike(a netip.Addr) netip.Addr {
+	i, within := x.spanAt(a)
 	switch {
 	case within:
-		return l.spans[i].last
-	case i+1 < len(l.spans):
-		return l.spans[i+1].first.Prev()
+		return x.spans[i].last
+	case i+1 < len(x.spans):
+		return x.spans[i+1].first.Prev()
 	}
 	return lastOfAll
 }
 
 // poolNames names the pools, or as many as a message has room for.
-func (l *Ledger) poolNames() string {
+func (x *poolIndex) poolNames() string {
 	var names []string
-	for i, p := range l.pools {
+	for i, p := range x.pools {
 		if i == 10 {
-			names = append(names, fmt.Sprintf("and %d more", len(l.pools)-i))
+			names = append(names, fmt.Sprintf("and %d more", len(x.pools)-i))
 			break
 		}
 		names = append(names, p.Name)
@@ -244,8 +265,8 @@ func (l *Ledger) CountPools(now time.Time) (all []PoolCount) {
 }
 
 // poolNamed returns the pool of that name, or nil.
-func (l *Ledger) poolNamed(name string) *pool {
-	for _, p := range l.pools {
+func (x *poolIndex) poolNamed(name string) *pool {
+	for _, p := range x.pools {
 		if p.Name == name {
 			return p
 		}

@@ -111,18 +111,18 @@ func unused(runs []run, used []use) (rest []run) {
 }
 
 // usedBy returns the block of an address that is somebody's already.
-func (l *Ledger) usedBy(a netip.Addr) (u use, used bool) {
-	i := sort.Search(len(l.used), func(i int) bool { return a.Less(l.used[i].Addr()) }) - 1
-	if i < 0 || !l.used[i].Contains(a) {
+func (x *poolIndex) usedBy(a netip.Addr) (u use, used bool) {
+	i := sort.Search(len(x.used), func(i int) bool { return a.Less(x.used[i].Addr()) }) - 1
+	if i < 0 || !x.used[i].Contains(a) {
 		return use{}, false
 	}
-	return l.used[i], true
+	return x.used[i], true
 }
 
 // Uses reports whether the inventory or the cluster itself uses a: it is a machine's,
 // a router's, a pod's or a cluster IP, or can be nobody's.
-func (l *Ledger) Uses(a netip.Addr) bool {
-	_, used := l.usedBy(a)
+func (x *poolIndex) Uses(a netip.Addr) bool {
+	_, used := x.usedBy(a)
 	return used
 }
 
@@ -141,37 +141,37 @@ func externalOf(taken []lb.Taken) map[netip.Addr][]lb.ServiceKey {
 }
 
 // isKept reports whether an address is kept for a Service, so that no pool gives it by itself.
-func (l *Ledger) isKept(a netip.Addr) bool {
-	return l.reserved[a] != (lb.ServiceKey{}) || len(l.external[a]) > 0
+func (x *poolIndex) isKept(a netip.Addr) bool {
+	return x.reserved[a] != (lb.ServiceKey{}) || len(x.external[a]) > 0
 }
 
 // isOthersExternal reports whether an address is among the externalIPs of other Services, and not
 // among those of this one. kube-proxy sends packets to it to their pods.
-func (l *Ledger) isOthersExternal(a netip.Addr, k lb.ServiceKey) bool {
-	return len(l.external[a]) > 0 && !slices.Contains(l.external[a], k)
+func (x *poolIndex) isOthersExternal(a netip.Addr, k lb.ServiceKey) bool {
+	return len(x.external[a]) > 0 && !slices.Contains(x.external[a], k)
 }
 
 // isBarredByExternal reports whether the externalIPs of others keep an address from a Service. Whoever may edit Services
 // writes those, and the operator writes reservations: who has one gets the address. To refuse it would not end what
 // kube-proxy does for the others.
-func (l *Ledger) isBarredByExternal(a netip.Addr, k lb.ServiceKey) bool {
-	return l.isOthersExternal(a, k) && l.reserved[a] != k
+func (x *poolIndex) isBarredByExternal(a netip.Addr, k lb.ServiceKey) bool {
+	return x.isOthersExternal(a, k) && x.reserved[a] != k
 }
 
 // TakenBy says who else has an address than a Service, which as a rule is not given it then; empty: nobody has. The
 // name of a Service of another namespace is told to nobody.
-func (l *Ledger) TakenBy(a netip.Addr, k lb.ServiceKey) string {
-	if u, used := l.usedBy(a); used && u.who != "" {
+func (x *poolIndex) TakenBy(a netip.Addr, k lb.ServiceKey) string {
+	if u, used := x.usedBy(a); used && u.who != "" {
 		if u.IsSingleIP() {
 			return u.who
 		}
 		return fmt.Sprintf("%s (%v)", u.who, u.Prefix)
 	}
-	if !l.isOthersExternal(a, k) {
+	if !x.isOthersExternal(a, k) {
 		return ""
 	}
-	if i := slices.IndexFunc(l.external[a], func(o lb.ServiceKey) bool { return o.Namespace == k.Namespace }); i >= 0 {
-		return "the externalIPs of service " + l.external[a][i].String()
+	if i := slices.IndexFunc(x.external[a], func(o lb.ServiceKey) bool { return o.Namespace == k.Namespace }); i >= 0 {
+		return "the externalIPs of service " + x.external[a][i].String()
 	}
 	return "the externalIPs of a Service of another namespace"
 }
