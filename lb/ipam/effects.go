@@ -36,6 +36,13 @@ func (e Effects) And(o Effects) Effects {
 	}
 }
 
+// retry has Services looked at, after a while or at once.
+func (e *Effects) retry(after time.Duration, all ...lb.ServiceKey) {
+	for _, k := range all {
+		e.Reconcile = append(e.Reconcile, Retry{k, after})
+	}
+}
+
 // take returns what has come together since it was last taken.
 func (e *Effects) take() Effects {
 	all := *e

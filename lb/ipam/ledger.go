@@ -58,48 +58,57 @@ func NewLedger() *Ledger {
 
 // Hold notes that h holds a, given from the pool of that name. A holder that is
 // there already is brought up to date. It reports whether the holder is new or changed.
-func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
-	c, held := l.holdings[a]
+func (l *Ledger) Hold(addr netip.Addr, pool string, holder Holder) bool {
+	entry, held := l.holdings[addr]
 	if !held {
-		c.quarantine = l.endQuarantine(a)
-		l.taken(a)
+		entry.quarantine = l.endQuarantine(addr)
+		l.taken(addr)
 	}
-	old, wasHolder := c.holder(h.Service)
-	saidElse := wasHolder && !c.said(old).equal(old)
-	c = c.with(h)
+	old, wasHolder := entry.holder(holder.Service)
+	saidElse := wasHolder && !entry.said(old).equal(old)
+	entry = entry.with(holder)
 	if pool != "" {
-		c.pool = pool
+		entry.pool = pool
 	}
-	l.holdings[a] = c
+	l.holdings[addr] = entry
 	if !wasHolder {
-		l.byService[h.Service] = insertAddr(l.byService[h.Service], a)
+		l.byService[holder.Service] = insertAddr(l.byService[holder.Service], addr)
 	}
-	if wasHolder && old.equal(h) {
+	if wasHolder && old.equal(holder) {
 		return saidElse
 	}
-	l.unshare(a, c, old)
-	for k := range sharings(lb.FamilyOf(a), h) {
-		l.shared[k] = insertAddr(l.shared[k], a)
+	l.unshare(addr, entry, old)
+	for k := range sharings(lb.FamilyOf(addr), holder) {
+		l.shared[k] = insertAddr(l.shared[k], addr)
 	}
 	return true
+}
+
+// holdBeside is Hold, but for a holder that may not share with those before it: that one is entered
+// without its ports and key, and so moves when it is reconciled.
+func (l *Ledger) holdBeside(a netip.Addr, pool string, h Holder) {
+	if c, held := l.holdings[a]; held && !c.foreign() && l.MayJoin(a, h) != "" {
+		h = Holder{Service: h.Service}
+	}
+	l.Hold(a, pool, h)
 }
 
 // Says notes what a Service says that was refused, and so keeps what it holds: its
 // ports, key and backends are what they are, even if it is to have them elsewhere. Who
 // wants to share with it has to fit with them, and with those that it was granted. It
 // reports whether it said something else before.
-func (l *Ledger) Says(h Holder) (changed bool) {
-	for _, a := range l.byService[h.Service] {
-		c := l.holdings[a]
-		granted, _ := c.holder(h.Service)
-		if c.said(granted).equal(h) {
+func (l *Ledger) Says(holder Holder) (changed bool) {
+	for _, addr := range l.byService[holder.Service] {
+		entry := l.holdings[addr]
+		granted, _ := entry.holder(holder.Service)
+		if entry.said(granted).equal(holder) {
 			continue
 		}
 		changed = true
-		if c.says = others(c.says, h.Service); !granted.equal(h) {
-			c.says = append(c.says, h)
+		if entry.says = others(entry.says, holder.Service); !granted.equal(holder) {
+			entry.says = append(entry.says, holder)
 		}
-		l.holdings[a] = c
+		l.holdings[addr] = entry
 	}
 	return changed
 }
@@ -134,13 +143,13 @@ func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
 
 // Block notes that another program holds a, or that nobody is to have it for now. A
 // quarantine goes on after that.
-func (l *Ledger) Block(a netip.Addr) {
-	c := l.holdings[a]
+func (l *Ledger) Block(addr netip.Addr) {
+	c := l.holdings[addr]
 	for _, h := range c.holders {
-		l.dropHolder(a, h.Service)
+		l.dropHolder(addr, h.Service)
 	}
-	l.holdings[a] = holding{quarantine: cmp.Or(l.endQuarantine(a), c.quarantine)}
-	l.taken(a)
+	l.holdings[addr] = holding{quarantine: cmp.Or(l.endQuarantine(addr), c.quarantine)}
+	l.taken(addr)
 }
 
 // Release notes that a Service gave a back. When it was the last holder, the
@@ -185,6 +194,11 @@ func (l *Ledger) resume(a netip.Addr, before *Quarantined) (quarantined bool) {
 // Holds returns the addresses that a Service holds, sorted. It must not be changed.
 func (l *Ledger) Holds(s lb.ServiceKey) []netip.Addr { return l.byService[s] }
 
+// IsHolder reports whether a Service holds an address.
+func (l *Ledger) IsHolder(a netip.Addr, k lb.ServiceKey) bool {
+	return slices.Contains(l.byService[k], a)
+}
+
 // Holding returns who holds a.
 func (l *Ledger) Holding(a netip.Addr) (Holding, bool) {
 	c, held := l.holdings[a]
@@ -212,22 +226,22 @@ func (l *Ledger) MayJoin(a netip.Addr, h Holder) lb.Reason {
 }
 
 // dropHolder takes a holder off a holding, and reports whether it was the last.
-func (l *Ledger) dropHolder(a netip.Addr, s lb.ServiceKey) (last bool) {
-	c := l.holdings[a]
-	h, was := c.holder(s)
+func (l *Ledger) dropHolder(addr netip.Addr, service lb.ServiceKey) (last bool) {
+	entry := l.holdings[addr]
+	holder, was := entry.holder(service)
 	if !was {
 		return false
 	}
-	c.holders, c.says = others(c.holders, s), others(c.says, s)
-	if l.byService[s] = removeAddr(l.byService[s], a); len(l.byService[s]) == 0 {
-		delete(l.byService, s)
+	entry.holders, entry.says = others(entry.holders, service), others(entry.says, service)
+	if l.byService[service] = removeAddr(l.byService[service], addr); len(l.byService[service]) == 0 {
+		delete(l.byService, service)
 	}
-	l.unshare(a, c, h)
-	if c.foreign() {
-		delete(l.holdings, a)
+	l.unshare(addr, entry, holder)
+	if entry.foreign() {
+		delete(l.holdings, addr)
 		return true
 	}
-	l.holdings[a] = c
+	l.holdings[addr] = entry
 	return false
 }
 
@@ -262,16 +276,16 @@ func (c holding) clashes(h Holder) bool {
 }
 
 // refuses says why h may not join, and which holder stands in the way.
-func (c holding) refuses(h Holder) (lb.Reason, lb.ServiceKey) {
+func (c holding) refuses(holder Holder) (lb.Reason, lb.ServiceKey) {
 	if c.foreign() {
 		return lb.AddressInUse, lb.ServiceKey{}
 	}
 	for _, all := range [...][]Holder{c.holders, c.says} {
 		for _, o := range all {
-			if o.Service == h.Service {
+			if o.Service == holder.Service {
 				continue
 			}
-			if reason := h.refusesToShare(o); reason != "" {
+			if reason := holder.refusesToShare(o); reason != "" {
 				return reason, o.Service
 			}
 		}
@@ -280,15 +294,15 @@ func (c holding) refuses(h Holder) (lb.Reason, lb.ServiceKey) {
 }
 
 // with returns the holding with h on it.
-func (c holding) with(h Holder) holding {
-	c.says, c.holders = others(c.says, h.Service), slices.Clone(c.holders)
-	if i := c.place(h.Service); i >= 0 {
-		c.holders[i] = h
+func (c holding) with(holder Holder) holding {
+	c.says, c.holders = others(c.says, holder.Service), slices.Clone(c.holders)
+	if i := c.place(holder.Service); i >= 0 {
+		c.holders[i] = holder
 		return c
 	}
 	first := min(1, len(c.holders))
-	i, _ := slices.BinarySearchFunc(c.holders[first:], h, compareHolders)
-	c.holders = slices.Insert(c.holders, first+i, h)
+	i, _ := slices.BinarySearchFunc(c.holders[first:], holder, compareHolders)
+	c.holders = slices.Insert(c.holders, first+i, holder)
 	return c
 }
 
@@ -304,13 +318,13 @@ type sharing struct {
 }
 
 // sharings are the places of the index that h puts a VIP of the family in.
-func sharings(f lb.Family, h Holder) iter.Seq[sharing] {
+func sharings(f lb.Family, holder Holder) iter.Seq[sharing] {
 	return func(yield func(sharing) bool) {
-		k := sharing{namespace: h.Service.Namespace, key: h.Sharing, backends: h.Backends, family: f}
-		if h.Sharing == "" || !yield(k) {
+		k := sharing{namespace: holder.Service.Namespace, key: holder.Sharing, backends: holder.Backends, family: f}
+		if holder.Sharing == "" || !yield(k) {
 			return
 		}
-		for _, k.port = range h.Ports {
+		for _, k.port = range holder.Ports {
 			if !yield(k) {
 				return
 			}

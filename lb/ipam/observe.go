@@ -19,16 +19,16 @@ func (s *State) Newcomers(o Object) []lb.ServiceKey {
 // the same one or its successor. What was read live counts whatever its version, which goes
 // back when etcd is restored. newcomers are what those serve of [State.Newcomers] that are
 // Services.
-func (s *State) Observe(o Object, newcomers []Holder, live bool) Effects {
-	x := s.addresses.of(o.Addr)
+func (s *State) Observe(object Object, newcomers []Holder, live bool) Effects {
+	x := s.addresses.of(object.Addr)
 	switch {
-	case x.object != nil && !live && !after(o.Version, x.object.Version):
+	case x.object != nil && !live && !after(object.Version, x.object.Version):
 		return Effects{}
-	case x.object != nil && x.releasing != (lb.ServiceKey{}) && x.object.Version == o.Version:
+	case x.object != nil && x.releasing != (lb.ServiceKey{}) && x.object.Version == object.Version:
 		return Effects{}
 	}
-	s.addresses.learn(o.Addr, func(x *addressRecord) { x.foreign = false })
-	s.enter(o, newcomers)
+	s.addresses.learn(object.Addr, func(x *addressRecord) { x.foreign = false })
+	s.enter(object, newcomers)
 	return s.out.take()
 }
 
@@ -50,18 +50,18 @@ func (s *State) ObserveForeign(a netip.Addr) {
 // ObserveDeleted notes that the object of an address is gone, the one of that UID or any.
 // Services that hold the address claim it anew, and who waits is offered what another
 // program had.
-func (s *State) ObserveDeleted(a netip.Addr, uid string, now time.Time) Effects {
-	x := s.addresses.of(a)
+func (s *State) ObserveDeleted(addr netip.Addr, uid string, now time.Time) Effects {
+	x := s.addresses.of(addr)
 	if x.object != nil && uid != "" && x.object.UID != uid {
 		return Effects{}
 	}
-	s.addresses.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, false })
+	s.addresses.learn(addr, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, false })
 	if x.foreign {
-		s.unblock(a, now)
+		s.unblock(addr, now)
 	}
-	c, _ := s.Holding(a)
+	c, _ := s.Holding(addr)
 	for _, h := range c.Holders {
-		s.retry(0, h.Service)
+		s.out.retry(0, h.Service)
 	}
 	return s.out.take()
 }
@@ -85,23 +85,23 @@ func (s *State) Deleted(o Object) {
 }
 
 // enter has the ledger know all whom an object names. Those it did not know are looked at.
-func (s *State) enter(o Object, newcomers []Holder) {
-	s.addresses.learn(o.Addr, func(x *addressRecord) { x.object, x.releasing = &o, lb.ServiceKey{} })
-	for _, k := range o.Holders {
-		if s.IsHolder(o.Addr, k) {
+func (s *State) enter(object Object, newcomers []Holder) {
+	s.addresses.learn(object.Addr, func(x *addressRecord) { x.object, x.releasing = &object, lb.ServiceKey{} })
+	for _, key := range object.Holders {
+		if s.IsHolder(object.Addr, key) {
 			continue
 		}
-		h := Holder{Service: k}
-		if i := slices.IndexFunc(newcomers, func(n Holder) bool { return n.Service == k }); i >= 0 {
-			h = newcomers[i]
+		holder := Holder{Service: key}
+		if i := slices.IndexFunc(newcomers, func(n Holder) bool { return n.Service == key }); i >= 0 {
+			holder = newcomers[i]
 		}
-		if s.ledger.MayJoin(o.Addr, h) != "" {
-			s.evictUnnamed(o)
+		if s.ledger.MayJoin(object.Addr, holder) != "" {
+			s.evictUnnamed(object)
 		}
-		s.hold(o.Addr, o.Pool, h)
-		s.retry(0, k)
+		s.ledger.holdBeside(object.Addr, object.Pool, holder)
+		s.out.retry(0, key)
 	}
-	s.ledger.HeldSince(o.Addr, o.Created)
+	s.ledger.HeldSince(object.Addr, object.Created)
 }
 
 // evictUnnamed strikes out who was granted an address here and is not named by its object:
@@ -111,18 +111,9 @@ func (s *State) evictUnnamed(o Object) {
 	for _, h := range c.Holders {
 		if !o.HeldBy(h.Service) {
 			s.revert(o.Addr, h.Service)
-			s.retry(0, h.Service)
+			s.out.retry(0, h.Service)
 		}
 	}
-}
-
-// hold has the ledger know a holder. One that may not share with those before it is entered
-// without its ports and key, and so moves when it is reconciled.
-func (s *State) hold(a netip.Addr, pool string, h Holder) {
-	if c, held := s.Holding(a); held && len(c.Holders) > 0 && s.ledger.MayJoin(a, h) != "" {
-		h = Holder{Service: h.Service}
-	}
-	s.ledger.Hold(a, pool, h)
 }
 
 // Load takes over a list of all objects of ours, before anything else is known. services are
@@ -134,22 +125,22 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 	for i, h := range services {
 		place[h.Service] = i + 1
 	}
-	for _, o := range objects {
-		s.addresses.learn(o.Addr, func(x *addressRecord) { x.object = &o })
-		order := slices.Clone(o.Holders)
+	for _, object := range objects {
+		s.addresses.learn(object.Addr, func(x *addressRecord) { x.object = &object })
+		order := slices.Clone(object.Holders)
 		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int { // who is unknown must stand in nobody's way
 			return cmp.Or(cmp.Compare(min(place[y], 1), min(place[x], 1)), cmp.Compare(place[x], place[y]))
 		})
 		for _, k := range order {
-			h := Holder{Service: k}
+			holder := Holder{Service: k}
 			if i := place[k]; i > 0 {
-				h = services[i-1]
+				holder = services[i-1]
 			} else {
-				s.retry(0, k)
+				s.out.retry(0, k)
 			}
-			s.hold(o.Addr, o.Pool, h)
+			s.ledger.holdBeside(object.Addr, object.Pool, holder)
 		}
-		s.ledger.HeldSince(o.Addr, o.Created)
+		s.ledger.HeldSince(object.Addr, object.Created)
 	}
 	return s.out.take()
 }
@@ -158,18 +149,18 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 // balancer's, or an older version's. Each is claimed once the Service is reconciled. One that
 // the Service would not get by asking for it is denied, since anybody may have written it
 // there, and kept from others until the status is cleared; but others' externalIPs deny none, see [Ledger.MayAdopt].
-func (s *State) Adopt(r Request, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
-	for _, a := range r.Shown {
-		if s.IsHolder(a, r.Service) {
+func (s *State) Adopt(request Request, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
+	for _, addr := range request.Shown {
+		if s.IsHolder(addr, request.Service) {
 			continue
 		}
-		if reason := s.MayAdopt(a, r, now); reason != "" {
-			denied = append(denied, Denial{Reason: reason, Address: a})
-			s.noteShown(r.Service, r.Shown)
+		if reason := s.MayAdopt(addr, request, now); reason != "" {
+			denied = append(denied, Denial{Reason: reason, Address: addr})
+			s.noteShown(request.Service, request.Shown)
 			continue
 		}
-		s.ledger.Hold(a, s.Pool(a), r.Holder)
-		adopted = append(adopted, a)
+		s.ledger.Hold(addr, s.Pool(addr), request.Holder)
+		adopted = append(adopted, addr)
 	}
 	return adopted, denied, s.out.take()
 }

@@ -23,15 +23,15 @@ func (p pending) mayTake(a netip.Addr) bool {
 }
 
 // note notes that a Service is pending if a decision gives it less than it asks for.
-func (all pendings) note(r Request, d Decision) {
-	if !d.Refused && len(d.Denials) == 0 {
+func (all pendings) note(request Request, decision Decision) {
+	if !decision.Refused && len(decision.Denials) == 0 {
 		return
 	}
-	p := &pending{request: r}
-	if !d.Refused && len(d.VIPs) > 0 {
-		p.has = d.VIPs[0].Addr
+	p := &pending{request: request}
+	if !decision.Refused && len(decision.VIPs) > 0 {
+		p.has = decision.VIPs[0].Addr
 	}
-	all[r.Service] = p
+	all[request.Service] = p
 }
 
 // where returns those whom something may help; who waits longest comes first.
@@ -73,35 +73,28 @@ func (s *State) Request(r Request, now time.Time) (Decision, Effects) {
 // Settle notes that a decision was carried out: the Service of that UID holds what it was
 // granted. Who asks for an address that is another's for now is looked at when its quarantine
 // ends: nothing else happens then.
-func (s *State) Settle(r Request, d Decision, now time.Time) Effects {
-	s.services.learn(r.Service, func(x *serviceRecord) { x.last, x.uid = &d, r.UID })
-	delete(s.pendings, r.Service)
-	s.pendings.note(r, d)
+func (s *State) Settle(request Request, d Decision, now time.Time) Effects {
+	s.services.learn(request.Service, func(x *serviceRecord) { x.last, x.uid = &d, request.UID })
+	delete(s.pendings, request.Service)
+	s.pendings.note(request, d)
 	for _, x := range d.Denials {
 		if !x.Until.IsZero() {
-			s.retry(x.Until.Sub(now), r.Service)
+			s.out.retry(x.Until.Sub(now), request.Service)
 		}
 	}
 	return s.out.take()
 }
 
-// retry has Services looked at, after a while or at once.
-func (s *State) retry(after time.Duration, all ...lb.ServiceKey) {
-	for _, k := range all {
-		s.out.Reconcile = append(s.out.Reconcile, Retry{k, after})
-	}
-}
-
 // Revise notes that a Service that is pending asks for something else: what comes free before
 // it is looked at is offered to it by that.
-func (s *State) Revise(r Request) {
-	if s.pendings[r.Service] != nil {
-		s.pendings[r.Service] = &pending{request: r}
+func (all pendings) Revise(r Request) {
+	if all[r.Service] != nil {
+		all[r.Service] = &pending{request: r}
 	}
 }
 
 // Withdraw notes that a Service asks for nothing any more. What it holds it holds on.
-func (s *State) Withdraw(k lb.ServiceKey) { delete(s.pendings, k) }
+func (all pendings) Withdraw(k lb.ServiceKey) { delete(all, k) }
 
 // Forget forgets what a Service was told and waits for; it holds nothing any more.
 func (s *State) Forget(k lb.ServiceKey) {
@@ -111,19 +104,19 @@ func (s *State) Forget(k lb.ServiceKey) {
 
 // grant decides what a Service is to have and enters it. Who is refused keeps what it holds,
 // and serves there what it says now. It reports whether others may join it that could not.
-func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
-	last, _ := s.Told(r.Service, r.UID)
+func (s *State) grant(request Request, now time.Time) (decision Decision, changed bool) {
+	last, _ := s.Told(request.Service, request.UID)
 	told := last.Addrs()
-	d = allocate(s.ledger, r, told, s.leftTo(r), now)
-	s.explainShown(r.Service, d.Denials)
-	if d.Refused {
-		d.Unreported = minus(minus(s.Holds(r.Service), r.Shown...), told...)
-		return d, s.ledger.Says(r.Holder)
+	decision = allocate(s.ledger, request, told, s.leftTo(request), now)
+	s.explainShown(request.Service, decision.Denials)
+	if decision.Refused {
+		decision.Unreported = minus(minus(s.Holds(request.Service), request.Shown...), told...)
+		return decision, s.ledger.Says(request.Holder)
 	}
-	for _, v := range d.VIPs {
-		changed = s.ledger.Hold(v.Addr, v.Pool, r.Holder) || changed
+	for _, v := range decision.VIPs {
+		changed = s.ledger.Hold(v.Addr, v.Pool, request.Holder) || changed
 	}
-	return d, changed && r.Sharing != ""
+	return decision, changed && request.Sharing != ""
 }
 
 // leftTo returns what the Service holds by its name alone: objects say that they were made for an earlier
@@ -149,7 +142,7 @@ func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 	for _, v := range vips {
 		if o := s.addresses.of(v.Addr).object; o == nil && v.New || o != nil && !o.HeldBy(k) {
 			s.revert(v.Addr, k)
-			s.retry(retryAfterRevert, s.where(func(o lb.ServiceKey, p *pending) bool { return o != k && p.mayTake(v.Addr) })...)
+			s.out.retry(retryAfterRevert, s.where(func(o lb.ServiceKey, p *pending) bool { return o != k && p.mayTake(v.Addr) })...)
 		}
 	}
 	return s.out.take()
@@ -177,7 +170,7 @@ func (s *State) offerFreed(a netip.Addr, now time.Time) {
 		_, held := s.Holding(a)
 		return held
 	})
-	s.retry(0, s.where(func(k lb.ServiceKey, _ *pending) bool { return s.wasDenied(k, a) })...)
+	s.out.retry(0, s.where(func(k lb.ServiceKey, _ *pending) bool { return s.wasDenied(k, a) })...)
 }
 
 // offerSharers offers what those may share by now that are pending, since k joined or left
@@ -194,16 +187,16 @@ func (s *State) offerSharers(k lb.ServiceKey, now time.Time) {
 // however many were granted something.
 func (s *State) offer(now time.Time, helps func(lb.ServiceKey, *pending) bool, done func() bool) {
 	joinable := map[string]bool{} // namespaces
-	for _, k := range s.where(helps) {
+	for _, key := range s.where(helps) {
 		if done() {
 			break
 		}
-		if _, changed := s.grant(s.pendings[k].request, now); changed {
-			joinable[k.Namespace] = true
+		if _, changed := s.grant(s.pendings[key].request, now); changed {
+			joinable[key.Namespace] = true
 		}
-		s.retry(0, k)
+		s.out.retry(0, key)
 	}
 	if len(joinable) > 0 {
-		s.retry(0, s.where(func(k lb.ServiceKey, p *pending) bool { return p.request.Sharing != "" && joinable[k.Namespace] })...)
+		s.out.retry(0, s.where(func(k lb.ServiceKey, p *pending) bool { return p.request.Sharing != "" && joinable[k.Namespace] })...)
 	}
 }

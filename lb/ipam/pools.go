@@ -59,29 +59,29 @@ var lastOfAll = netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
 // usable returns the runs of a pool that may be given, sorted: its ranges without
 // the ends that skipFirstLast skips, the excludes, what is used, and what pools before it have.
-func usable(p inventory.Pool, used []use, given []inventory.Range) []run {
+func usable(from inventory.Pool, used []use, given []inventory.Range) []run {
 	var runs []run
-	for _, r := range p.Ranges {
-		if p.SkipFirstLast {
+	for _, r := range from.Ranges {
+		if from.SkipFirstLast {
 			r = r.Inner()
 		}
 		runs = append(runs, run{r.First, r.Last})
 	}
-	runs = unused(without(without(runs, p.Exclude), given), used)
+	runs = unused(without(without(runs, from.Exclude), given), used)
 	slices.SortFunc(runs, func(a, b run) int { return a.first.Compare(b.first) })
 	return runs
 }
 
 // without cuts the ranges out of the runs.
 func without(runs []run, cut []inventory.Range) []run {
-	for _, c := range cut {
-		i := slices.IndexFunc(runs, func(r run) bool { return overlaps(r, c) })
+	for _, hole := range cut {
+		i := slices.IndexFunc(runs, func(r run) bool { return overlaps(r, hole) })
 		if i < 0 {
 			continue
 		}
 		var kept []run
 		for _, r := range runs {
-			kept = append(kept, cutOut(r, c)...)
+			kept = append(kept, cutOut(r, hole)...)
 		}
 		runs = kept
 	}
@@ -92,16 +92,16 @@ func overlaps(r run, c inventory.Range) bool {
 	return r.first.BitLen() == c.First.BitLen() && r.first.Compare(c.Last) <= 0 && c.First.Compare(r.last) <= 0
 }
 
-func cutOut(r run, c inventory.Range) []run {
-	if !overlaps(r, c) {
-		return []run{r}
+func cutOut(from run, cut inventory.Range) []run {
+	if !overlaps(from, cut) {
+		return []run{from}
 	}
 	var rest []run
-	if r.first.Less(c.First) {
-		rest = append(rest, run{r.first, c.First.Prev()})
+	if from.first.Less(cut.First) {
+		rest = append(rest, run{from.first, cut.First.Prev()})
 	}
-	if c.Last.Less(r.last) {
-		rest = append(rest, run{c.Last.Next(), r.last})
+	if cut.Last.Less(from.last) {
+		rest = append(rest, run{cut.Last.Next(), from.last})
 	}
 	return rest
 }
@@ -120,17 +120,17 @@ type poolIndex struct {
 func poolIndexOf(inv *inventory.Inventory, taken []lb.Taken) poolIndex {
 	index := poolIndex{used: usesOf(inv, taken), external: externalOf(taken), reserved: map[netip.Addr]lb.ServiceKey{}, reservedFor: map[lb.ServiceKey][]netip.Addr{}}
 	var given []inventory.Range // to the pools before: should two overlap, the first in order of preference has it
-	for _, p := range inv.PoolsByPreference() {
-		ours := &pool{Pool: p}
+	for _, from := range inv.PoolsByPreference() {
+		ours := &pool{Pool: from}
 		index.pools = append(index.pools, ours)
-		for _, run := range usable(p, index.used, given) {
+		for _, run := range usable(from, index.used, given) {
 			index.spans = append(index.spans, span{run, ours})
 			stock := ours.of(lb.FamilyOf(run.first))
 			stock.grow(run)
 			stock.free.giveRun(run)
 		}
-		given = append(given, p.Ranges...)
-		index.reserve(p.Reserved)
+		given = append(given, from.Ranges...)
+		index.reserve(from.Reserved)
 	}
 	slices.SortFunc(index.spans, func(a, b span) int { return a.first.Compare(b.first) })
 	return index
@@ -246,19 +246,19 @@ func (x *poolIndex) poolNames() string {
 // CountPools counts the addresses of all pools, family by family, in the order of preference. A quarantine that is over counts
 // as free: the ledger ends it only when it gives something.
 func (l *Ledger) CountPools(now time.Time) (all []PoolCount) {
-	for _, p := range l.pools {
+	for _, pool := range l.pools {
 		for _, f := range []lb.Family{lb.IPv4, lb.IPv6} {
-			s := p.of(f)
+			s := pool.of(f)
 			if s.size == 0 {
 				continue
 			}
-			n := PoolCount{Pool: p.Name, Family: f, Size: s.size, Free: s.free.size()}
+			count := PoolCount{Pool: pool.Name, Family: f, Size: s.size, Free: s.free.size()}
 			for _, r := range s.quarantine {
-				if l.inQuarantine(r) && !r.Until.After(now) && n.Free < math.MaxUint64 {
-					n.Free++
+				if l.inQuarantine(r) && !r.Until.After(now) && count.Free < math.MaxUint64 {
+					count.Free++
 				}
 			}
-			all = append(all, n)
+			all = append(all, count)
 		}
 	}
 	return all

@@ -13,19 +13,19 @@ import (
 // who are there still, that the address' object does not name now, unless they have another VIP
 // of the family and do not ask for this one, or who has this one does not share it. An address that nobody of them may have
 // is put into quarantine, as former's. It reports whether anybody has it anew.
-func (s *State) Restore(a netip.Addr, pool string, holders []Request, former lb.ServiceKey, now time.Time) (anew bool, e Effects) {
-	x := s.addresses.of(a)
-	for _, r := range holders {
-		named, other := x.object != nil && x.object.HeldBy(r.Service), s.ledger.holdsOther(a, r.Service) && !slices.Contains(r.Addrs, a)
-		if named || other || x.object != nil && s.ledger.MayJoin(a, r.Holder) != "" {
+func (s *State) Restore(addr netip.Addr, pool string, holders []Request, former lb.ServiceKey, now time.Time) (anew bool, e Effects) {
+	record := s.addresses.of(addr)
+	for _, request := range holders {
+		named, other := record.object != nil && record.object.HeldBy(request.Service), s.ledger.holdsOther(addr, request.Service) && !slices.Contains(request.Addrs, addr)
+		if named || other || record.object != nil && s.ledger.MayJoin(addr, request.Holder) != "" {
 			continue
 		}
-		s.hold(a, pool, r.Holder)
-		s.retry(0, r.Service)
+		s.ledger.holdBeside(addr, pool, request.Holder)
+		s.out.retry(0, request.Service)
 		anew = true
 	}
-	if !anew && x.object == nil {
-		s.ledger.Quarantine(Quarantined{Addr: a, Owner: former, Until: now.Add(QuarantineTime)})
+	if !anew && record.object == nil {
+		s.ledger.Quarantine(Quarantined{Addr: addr, Owner: former, Until: now.Add(QuarantineTime)})
 		s.out.Quarantine = true
 	}
 	return anew, s.out.take()

@@ -18,7 +18,7 @@ import (
 // Unheld returns those of the addresses that lie in pools and that a Service does not hold.
 func (l *Ledger) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
 	for _, a := range shown {
-		if l.poolOf(a) != nil && !slices.Contains(l.Holds(k), a) {
+		if l.poolOf(a) != nil && !l.IsHolder(a, k) {
 			all = append(all, a)
 		}
 	}
@@ -32,16 +32,16 @@ func (s *State) ObserveShown(k lb.ServiceKey, shown []netip.Addr) Effects {
 	return s.out.take()
 }
 
-func (s *State) noteShown(k lb.ServiceKey, shown []netip.Addr) {
-	for _, a := range s.Unheld(k, shown) {
-		if slices.Contains(s.addresses.of(a).shownBy, k) {
+func (s *State) noteShown(key lb.ServiceKey, shown []netip.Addr) {
+	for _, addr := range s.Unheld(key, shown) {
+		if slices.Contains(s.addresses.of(addr).shownBy, key) {
 			continue
 		}
-		s.addresses.learn(a, func(x *addressRecord) { x.shownBy = append(slices.Clone(x.shownBy), k) })
-		s.services.learn(k, func(x *serviceRecord) { x.shows = append(x.shows, a) })
-		s.blockShown(a)
-		s.out.Stale = append(s.out.Stale, Stale{k, a})
-		s.retry(0, k)
+		s.addresses.learn(addr, func(x *addressRecord) { x.shownBy = append(slices.Clone(x.shownBy), key) })
+		s.services.learn(key, func(x *serviceRecord) { x.shows = append(x.shows, addr) })
+		s.blockShown(addr)
+		s.out.Stale = append(s.out.Stale, Stale{key, addr})
+		s.out.retry(0, key)
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 func (s *State) ReconcileShown() Effects {
 	for k, x := range s.services {
 		if len(x.shows) > 0 {
-			s.retry(0, k)
+			s.out.retry(0, k)
 		}
 	}
 	return s.out.take()
@@ -91,7 +91,7 @@ func (s *State) blockShown(a netip.Addr) bool {
 	}
 	s.ledger.Block(a)
 	for _, k := range by {
-		s.retry(0, k)
+		s.out.retry(0, k)
 	}
 	return true
 }
@@ -108,17 +108,17 @@ func (s *State) unblock(a netip.Addr, now time.Time) {
 
 // explainShown says of each address that is denied since a status shows it why that is so.
 // The name of a Service of another namespace is told to nobody.
-func (s *State) explainShown(k lb.ServiceKey, denials []Denial) {
-	for i, d := range denials {
+func (s *State) explainShown(key lb.ServiceKey, denials []Denial) {
+	for index, d := range denials {
 		x := s.addresses.of(d.Address)
-		by := minus(x.shownBy, k)
+		by := minus(x.shownBy, key)
 		if c, _ := s.Holding(d.Address); d.Reason != lb.AddressInUse || x.foreign || len(c.Holders) > 0 || len(by) == 0 {
 			continue
 		}
 		who := "a Service of another namespace"
-		if j := slices.IndexFunc(by, func(o lb.ServiceKey) bool { return o.Namespace == k.Namespace }); j >= 0 {
+		if j := slices.IndexFunc(by, func(o lb.ServiceKey) bool { return o.Namespace == key.Namespace }); j >= 0 {
 			who = "Service " + by[j].String()
 		}
-		denials[i].Detail = "the status of " + who + " shows it; it is free once that is cleared"
+		denials[index].Detail = "the status of " + who + " shows it; it is free once that is cleared"
 	}
 }

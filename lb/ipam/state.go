@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"plinth.dev/plinth/inventory"
@@ -24,6 +23,7 @@ type State struct {
 // Reader is what may be read of a [Ledger].
 type Reader interface {
 	Holds(lb.ServiceKey) []netip.Addr
+	IsHolder(netip.Addr, lb.ServiceKey) bool
 	Holding(netip.Addr) (Holding, bool)
 	Holdings() []Holding
 	Pool(netip.Addr) string
@@ -51,9 +51,6 @@ func (s *State) HoldsMore(k lb.ServiceKey) bool {
 	x := s.services[k]
 	return x != nil && x.last != nil && len(s.Holds(k)) > len(x.last.VIPs)
 }
-
-// IsHolder reports whether a Service holds an address.
-func (s *State) IsHolder(a netip.Addr, k lb.ServiceKey) bool { return slices.Contains(s.Holds(k), a) }
 
 // Unlisted returns what is held, or blocked, and is not in a list of all objects.
 func (s *State) Unlisted(listed map[netip.Addr]bool) (all []netip.Addr) {
@@ -91,22 +88,22 @@ type PoolCount struct {
 
 // Count counts what there is at the time now.
 func (s *State) Count(now time.Time) Count {
-	n := Count{Held: map[string]int{}, Pending: map[lb.Reason]int{}}
+	count := Count{Held: map[string]int{}, Pending: map[lb.Reason]int{}}
 	for _, c := range s.Holdings() {
 		if len(c.Holders) > 0 {
-			n.Held[s.Pool(c.Addr)]++
+			count.Held[s.Pool(c.Addr)]++
 		}
 	}
 	for k := range s.pendings {
 		if d := s.last(k); len(d.Denials) > 0 {
-			n.Pending[d.Denials[0].Reason]++
+			count.Pending[d.Denials[0].Reason]++
 		}
 	}
 	for _, r := range s.ledger.Quarantined() { // the ledger ends a quarantine only when it gives something
 		if r.Until.After(now) {
-			n.Quarantined++
+			count.Quarantined++
 		}
 	}
-	n.Pools = s.ledger.CountPools(now)
-	return n
+	count.Pools = s.ledger.CountPools(now)
+	return count
 }

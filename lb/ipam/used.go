@@ -87,24 +87,24 @@ func inventoryUses(inv *inventory.Inventory) (all []use) {
 
 // unused cuts what is used out of runs.
 func unused(runs []run, used []use) (rest []run) {
-	for _, r := range runs {
-		from := sort.Search(len(used), func(i int) bool { return inventory.RangeOf(used[i].Prefix).Last.Compare(r.first) >= 0 })
+	for _, left := range runs {
+		from := sort.Search(len(used), func(i int) bool { return inventory.RangeOf(used[i].Prefix).Last.Compare(left.first) >= 0 })
 		for _, u := range used[from:] {
 			cut := inventory.RangeOf(u.Prefix)
-			if !overlaps(r, cut) {
+			if !overlaps(left, cut) {
 				break
 			}
-			if r.first.Less(cut.First) {
-				rest = append(rest, run{r.first, cut.First.Prev()})
+			if left.first.Less(cut.First) {
+				rest = append(rest, run{left.first, cut.First.Prev()})
 			}
-			if !cut.Last.Less(r.last) {
-				r = run{}
+			if !cut.Last.Less(left.last) {
+				left = run{}
 				break
 			}
-			r.first = cut.Last.Next()
+			left.first = cut.Last.Next()
 		}
-		if r.first.IsValid() {
-			rest = append(rest, r)
+		if left.first.IsValid() {
+			rest = append(rest, left)
 		}
 	}
 	return rest
@@ -160,18 +160,18 @@ func (x *poolIndex) isBarredByExternal(a netip.Addr, k lb.ServiceKey) bool {
 
 // TakenBy says who else has an address than a Service, which as a rule is not given it then; empty: nobody has. The
 // name of a Service of another namespace is told to nobody.
-func (x *poolIndex) TakenBy(a netip.Addr, k lb.ServiceKey) string {
-	if u, used := x.usedBy(a); used && u.who != "" {
+func (x *poolIndex) TakenBy(addr netip.Addr, key lb.ServiceKey) string {
+	if u, used := x.usedBy(addr); used && u.who != "" {
 		if u.IsSingleIP() {
 			return u.who
 		}
 		return fmt.Sprintf("%s (%v)", u.who, u.Prefix)
 	}
-	if !x.isOthersExternal(a, k) {
+	if !x.isOthersExternal(addr, key) {
 		return ""
 	}
-	if i := slices.IndexFunc(x.external[a], func(o lb.ServiceKey) bool { return o.Namespace == k.Namespace }); i >= 0 {
-		return "the externalIPs of service " + x.external[a][i].String()
+	if i := slices.IndexFunc(x.external[addr], func(o lb.ServiceKey) bool { return o.Namespace == key.Namespace }); i >= 0 {
+		return "the externalIPs of service " + x.external[addr][i].String()
 	}
 	return "the externalIPs of a Service of another namespace"
 }
