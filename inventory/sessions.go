@@ -16,8 +16,8 @@ import (
 // comes from the machine's address on the router's link, if it has one: see source. Over a
 // link-local address machines of either family reach it, and are their routes' next
 // hop by their own link-local address, for IPv4 as well (RFC 8950).
-func (inv *Inventory) Sessions(m Machine) []Session {
-	rack, ok := inv.Rack(m.Rack)
+func (inv *Inventory) Sessions(machine Machine) []Session {
+	rack, ok := inv.Rack(machine.Rack)
 	if !ok {
 		return nil
 	}
@@ -27,16 +27,17 @@ func (inv *Inventory) Sessions(m Machine) []Session {
 		if !ok {
 			continue
 		}
+		peer := peering{inv, &machine, &rack, &router, inv.SessionOptions(rack, router)}
 		for _, addr := range router.Addresses {
 			if addr.Zone() != "" {
-				out = append(out, inv.unnumbered(m, rack, router, addr))
-			} else if local := inv.source(m, rack, router, addr); local.IsValid() {
-				out = append(out, inv.session(m, rack, router, addr, local))
+				out = append(out, peer.unnumbered(addr))
+			} else if local := peer.source(addr); local.IsValid() {
+				out = append(out, peer.session(addr, local))
 			}
 		}
 	}
 	if inv.trying != nil {
-		out = inv.trying.sessions(m, out)
+		out = inv.trying.sessions(machine, out)
 	}
 	slices.SortFunc(out, func(a, b Session) int {
 		return cmp.Or(cmp.Compare(a.Router, b.Router), a.RouterAddr.Compare(b.RouterAddr))
@@ -49,19 +50,28 @@ func (inv *Inventory) SessionOptions(rack Rack, router Router) SessionOptions {
 	return inv.BGP.Session.Override(rack.Session).Override(router.Session)
 }
 
+// peering is a machine with a router that its rack peers with.
+type peering struct {
+	inv     *Inventory
+	machine *Machine
+	rack    *Rack
+	router  *Router
+	options SessionOptions
+}
+
 // source is the machine's address that a session with a router comes from. Over one
 // hop it is the first in the rack's subnet that the router is in: a router takes
 // such a neighbour on its own link only, and a machine with several links has an
 // address on each. Otherwise it is the first of the family.
-func (inv *Inventory) source(m Machine, rack Rack, router Router, remote netip.Addr) netip.Addr {
-	if inv.SessionOptions(rack, router).Multihop.Value == 0 {
-		for _, a := range m.Addresses {
-			if rack.HasBoth(a, remote) {
+func (p peering) source(remote netip.Addr) netip.Addr {
+	if p.options.Multihop.Value == 0 {
+		for _, a := range p.machine.Addresses {
+			if p.rack.HasBoth(a, remote) {
 				return a
 			}
 		}
 	}
-	return FirstOf(m.Addresses, remote.Is4())
+	return FirstOf(p.machine.Addresses, remote.Is4())
 }
 
 // HasBoth reports whether a subnet of the rack has both addresses.
@@ -70,34 +80,33 @@ func (r *Rack) HasBoth(a, b netip.Addr) bool {
 }
 
 // session is the one between two addresses.
-func (inv *Inventory) session(m Machine, rack Rack, router Router, remote, local netip.Addr) Session {
-	o := inv.SessionOptions(rack, router)
-	s := Session{
-		Router: router.Name, RouterAddr: remote, Port: router.Port, Local: local,
-		LocalASN: rack.ASN, RouterASN: router.ASN,
-		Families:    inv.families(m, router, local),
-		HoldTime:    o.HoldTime.Or(DefaultHoldTime),
-		RestartTime: o.RestartTime.Or(DefaultRestartTime),
-		TTLSecurity: o.TTLSecurity.Or(false),
-		Multihop:    o.Multihop.Or(0),
-		BFD:         inv.BFDProfile(o.BFD.Or("")),
-		Password:    o.Password.Or(SecretKey{}),
-		PodCIDRs:    o.AdvertisePodCIDRs.Or(inv.PodNetwork.Mode == ModeFabric),
-		Learn:       o.Learn.Or(LearnNothing),
-		NextHop4:    FirstOf(m.Addresses, true),
-		NextHop6:    FirstOf(m.Addresses, false),
+func (p peering) session(remote, local netip.Addr) Session {
+	session := Session{
+		Router: p.router.Name, RouterAddr: remote, Port: p.router.Port, Local: local,
+		LocalASN: p.rack.ASN, RouterASN: p.router.ASN,
+		Families:    p.families(local),
+		HoldTime:    p.options.HoldTime.Or(DefaultHoldTime),
+		RestartTime: p.options.RestartTime.Or(DefaultRestartTime),
+		TTLSecurity: p.options.TTLSecurity.Or(false),
+		Multihop:    p.options.Multihop.Or(0),
+		BFD:         p.inv.BFDProfile(p.options.BFD.Or("")),
+		Password:    p.options.Password.Or(SecretKey{}),
+		PodCIDRs:    p.options.AdvertisePodCIDRs.Or(p.inv.PodNetwork.Mode == ModeFabric),
+		Learn:       p.options.Learn.Or(LearnNothing),
+		NextHop4:    FirstOf(p.machine.Addresses, true),
+		NextHop6:    FirstOf(p.machine.Addresses, false),
 	}
 	if local.Is4() {
-		s.NextHop4 = local
+		session.NextHop4 = local
 	} else {
-		s.NextHop6 = local
+		session.NextHop6 = local
 	}
-	return s
+	return session
 }
 
 // unnumbered is one over a link-local address. The machine's own one the kernel knows.
-func (inv *Inventory) unnumbered(m Machine, rack Rack, router Router, remote netip.Addr) Session {
-	s := inv.session(m, rack, router, remote, remote)
+func (p peering) unnumbered(remote netip.Addr) Session {
+	s := p.session(remote, remote)
 	s.Local, s.NextHop4, s.NextHop6 = netip.Addr{}, netip.Addr{}, netip.Addr{}
 	return s
 }
@@ -124,15 +133,15 @@ func (o Option[T]) override(next Option[T]) Option[T] {
 }
 
 // families are those that a session carries; at least that which it runs over.
-func (inv *Inventory) families(m Machine, router Router, local netip.Addr) Families {
+func (p peering) families(local netip.Addr) Families {
 	own := Families{IPv4: local.Is4(), IPv6: local.Is6()}
-	if len(router.Addresses) > 1 {
+	if len(p.router.Addresses) > 1 {
 		return own
 	}
-	need := inv.Families()
+	need := p.inv.Families()
 	both := Families{
-		IPv4: need.IPv4 && FirstOf(m.Addresses, true).IsValid(),
-		IPv6: need.IPv6 && FirstOf(m.Addresses, false).IsValid(),
+		IPv4: need.IPv4 && FirstOf(p.machine.Addresses, true).IsValid(),
+		IPv6: need.IPv6 && FirstOf(p.machine.Addresses, false).IsValid(),
 	}
 	if both == (Families{}) {
 		return own
@@ -143,16 +152,16 @@ func (inv *Inventory) families(m Machine, router Router, local netip.Addr) Famil
 // Families are those that the inventory needs of sessions: of its pools, but for what is announced on
 // links, and of its pod network.
 func (inv *Inventory) Families() Families {
-	var f Families
+	var need Families
 	for _, p := range inv.Pools {
 		for _, r := range p.RangesOverBGP() {
-			f.add(r.First)
+			need.add(r.First)
 		}
 	}
 	for _, c := range inv.PodNetwork.CIDRs {
-		f.add(c.Addr())
+		need.add(c.Addr())
 	}
-	return f
+	return need
 }
 
 func (f *Families) add(a netip.Addr) {
