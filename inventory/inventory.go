@@ -193,7 +193,7 @@ type Pool struct {
 	State              PoolState
 	Advertise          []Advertise // one at least; see [Advertise]
 	Via                Via         // as it was written; empty: nobody said
-	// Links are the subnets that addresses of the pool are announced on, in place of BGP, sorted; see [Inventory.LinkOf].
+	// Links are the subnets that addresses of the pool are announced on, in place of BGP, sorted; see [Inventory.LinkSubnet].
 	Links []netip.Prefix
 }
 

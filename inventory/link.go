@@ -60,19 +60,9 @@ type LinkMachine struct {
 	State State
 }
 
-// LinkOf returns the link that an address of a pool is announced on; false: it is announced over
+// LinkSubnet returns the subnet of the link that an address of a pool is announced on; false: it is announced over
 // BGP, or lies in no pool. An address that its pool excludes stays on the link, and so does one of a
-// disabled pool: whether it is announced at all is another question. In a rack's slice the
-// link of other racks has neither machines nor a witness.
-func (inv *Inventory) LinkOf(vip netip.Addr) (Link, bool) {
-	subnet, ok := inv.LinkSubnet(vip)
-	if !ok {
-		return Link{}, false
-	}
-	return inv.LinkAt(subnet), true
-}
-
-// LinkSubnet returns the subnet of [Inventory.LinkOf], and costs little.
+// disabled pool: whether it is announced at all is another question.
 func (inv *Inventory) LinkSubnet(vip netip.Addr) (netip.Prefix, bool) {
 	for i := range inv.Pools {
 		if p := &inv.Pools[i]; p.Covers(vip) {
@@ -114,42 +104,43 @@ func (l Link) Machine(name string) (LinkMachine, bool) {
 	return l.Machines[i], true
 }
 
-// LinkAt is the one on a subnet: as a slice has it that does not have all of its racks, or else as the racks say.
+// LinkAt is the one on a subnet: as a slice has it that does not have all of its racks, or else as the racks say. In a rack's
+// slice the link of other racks has neither machines nor a witness.
 func (inv *Inventory) LinkAt(subnet netip.Prefix) Link {
-	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: defaultAnnounceEvery}
+	link := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: defaultAnnounceEvery}
 	first := true
 	for i := range inv.Racks {
-		r := &inv.Racks[i]
-		if !slices.Contains(r.Subnets, subnet) {
+		rack := &inv.Racks[i]
+		if !slices.Contains(rack.Subnets, subnet) {
 			continue
 		}
-		if at := slices.IndexFunc(r.Links, func(l Link) bool { return l.Subnet == subnet }); at >= 0 {
-			return r.Links[at]
+		if at := slices.IndexFunc(rack.Links, func(l Link) bool { return l.Subnet == subnet }); at >= 0 {
+			return rack.Links[at]
 		}
 		if first { // all racks of a subnet say the same
-			l, first = inv.LinkSettings(*r, subnet), false
+			link, first = inv.LinkSettings(*rack, subnet), false
 		}
-		l.Machines = append(l.Machines, r.onSubnet(subnet)...)
+		link.Machines = append(link.Machines, rack.onSubnet(subnet)...)
 	}
-	return l
+	return link
 }
 
 // LinkSettings is a link of a rack without its machines.
 func (inv *Inventory) LinkSettings(r Rack, subnet netip.Prefix) Link {
 	o := inv.OnLink.Override(r.OnLink)
-	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery)}
+	link := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery)}
 	if p := inv.BFDProfile(o.BFD.Value); p.Interval > 0 {
-		l.Interval, l.Multiplier = p.Interval, p.Multiplier
+		link.Interval, link.Multiplier = p.Interval, p.Multiplier
 	}
 	for _, a := range o.Witness {
 		if subnet.Contains(a) {
-			l.Witness = append(l.Witness, a)
+			link.Witness = append(link.Witness, a)
 		}
 	}
-	if len(l.Witness) == 0 {
-		l.Witness = inv.routersIn(subnet)
+	if len(link.Witness) == 0 {
+		link.Witness = inv.routersIn(subnet)
 	}
-	return l
+	return link
 }
 
 // routersIn are the addresses in a subnet of the spec's routers, and of those that racks of the subnet
@@ -206,14 +197,14 @@ func (inv *Inventory) FindLinks() {
 	}
 	inv.Pools = slices.Clone(inv.Pools)
 	for i := range inv.Pools {
-		p := &inv.Pools[i]
-		p.Links = nil
+		pool := &inv.Pools[i]
+		pool.Links = nil
 		for s, hasRouter := range routed {
-			if p.Overlaps(s) && (p.Via == ViaLink || p.Via == "" && !hasRouter) {
-				p.Links = append(p.Links, s)
+			if pool.Overlaps(s) && (pool.Via == ViaLink || pool.Via == "" && !hasRouter) {
+				pool.Links = append(pool.Links, s)
 			}
 		}
-		slices.SortFunc(p.Links, comparePrefixes)
+		slices.SortFunc(pool.Links, comparePrefixes)
 	}
 }
 

@@ -79,9 +79,9 @@ func TestAMachinesLinksAreInItsSliceAsInTheWhole(t *testing.T) {
 			}
 			for s := range 3 {
 				vip := netip.AddrFrom4([4]byte{10, 0, byte(s), 150})
-				want, on := inv.LinkOf(vip)
-				if got, agentOn := agent.LinkOf(vip); agentOn != on || got.Subnet != want.Subnet || slices.Contains(r.Subnets, want.Subnet) && !reflect.DeepEqual(got, want) {
-					t.Fatalf("%s is on %+v, in the slice of %s on %+v, %v", vip, want, r.Name, got, agentOn)
+				want, on := inv.LinkSubnet(vip)
+				if got, agentOn := agent.LinkSubnet(vip); agentOn != on || got != want || slices.Contains(r.Subnets, want) && !reflect.DeepEqual(agent.LinkAt(got), inv.LinkAt(want)) {
+					t.Fatalf("%s is on %+v, in the slice of %s on %+v, %v", vip, inv.LinkAt(want), r.Name, agent.LinkAt(got), agentOn)
 				}
 			}
 			if again, _ := document.ParseAccepted(document.Document{Source: "state.json", Data: document.FormatAccepted(agent)}); !document.Equal(again, agent) || !reflect.DeepEqual(again.Links(), agent.Links()) {

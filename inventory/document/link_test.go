@@ -54,12 +54,12 @@ pools:
 // linkNames tells which pool addresses are on which link.
 func linkNames(inv *inventory.Inventory, vips ...string) (out []string) {
 	for _, vip := range vips {
-		l, ok := inv.LinkOf(netip.MustParseAddr(vip))
+		subnet, ok := inv.LinkSubnet(netip.MustParseAddr(vip))
 		if !ok {
 			out = append(out, "bgp")
 			continue
 		}
-		out = append(out, l.Subnet.String())
+		out = append(out, subnet.String())
 	}
 	return out
 }
@@ -136,7 +136,7 @@ pools:
 		if inv == nil {
 			t.Fatal(problems)
 		}
-		if _, on := inv.LinkOf(netip.MustParseAddr("10.1.1.130")); on || len(inv.Links()) > 0 || document.StoredFormat(inv) != 1 {
+		if _, on := inv.LinkSubnet(netip.MustParseAddr("10.1.1.130")); on || len(inv.Links()) > 0 || document.StoredFormat(inv) != 1 {
 			t.Errorf("with peers %s it is on %v, format %d", routers, inv.Links(), document.StoredFormat(inv))
 		}
 	}
