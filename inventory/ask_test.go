@@ -247,13 +247,13 @@ racks:
 	a, _ := inv.Machine("a")
 	b, _ := inv.Machine("b")
 	c, _ := inv.Machine("c")
-	if got := inv.Taints(a); !slices.Equal(got, []inventory.Taint{inventory.TaintMaintenance}) {
+	if got := a.NodeTaints(); !slices.Equal(got, []inventory.Taint{inventory.TaintMaintenance}) {
 		t.Errorf("taints in maintenance: %v", got)
 	}
-	if got := inv.Taints(b); len(got) != 0 {
+	if got := b.NodeTaints(); len(got) != 0 {
 		t.Errorf("taints when off: %v", got)
 	}
-	if got := inv.Taints(c); len(got) != 2 {
+	if got := c.NodeTaints(); len(got) != 2 {
 		t.Errorf("its own taint and that of maintenance: %v", got)
 	}
 }
@@ -285,20 +285,12 @@ racks:
 	}
 }
 
-func TestPoolsAreTriedByPriorityThenName(t *testing.T) {
+func TestAnAddressIsOfThePoolThatDoesNotExcludeIt(t *testing.T) {
 	inv := inventorytest.Of(t, `
 pools:
 	- {name: b, addresses: [10.0.2.0/24]}
 	- {name: a, addresses: [10.0.1.0/24], exclude: [10.0.1.7]}
-	- {name: z, addresses: [10.0.3.0/24], priority: -1}
 `)
-	var got []string
-	for _, p := range inv.PoolsByPreference() {
-		got = append(got, p.Name)
-	}
-	if strings.Join(got, " ") != "z a b" {
-		t.Errorf("order %v", got)
-	}
 	if p, ok := inv.PoolOf(addr("10.0.1.8")); !ok || p.Name != "a" {
 		t.Errorf("10.0.1.8 is of pool %q", p.Name)
 	}

@@ -34,32 +34,32 @@ var TaintMaintenance = Taint{Key: "plinth.dev/maintenance", Effect: "NoSchedule"
 
 // Labels returns every label that Plinth keeps on the machine's Node. A
 // machine's own label wins over that of the spec.
-func (inv *Inventory) Labels(m Machine) map[string]string {
+func (inv *Inventory) Labels(machine Machine) map[string]string {
 	out := maps.Clone(inv.NodeLabels)
 	if out == nil {
 		out = map[string]string{}
 	}
-	maps.Copy(out, m.Labels)
-	rack, _ := inv.Rack(m.Rack)
-	place := map[string]string{LabelRegion: inv.Region, LabelZone: rack.Zone, LabelType: m.Type, LabelRack: m.Rack, LabelRow: rack.Row}
-	if m.Unit > 0 {
-		place[LabelUnit] = strconv.Itoa(m.Unit)
+	maps.Copy(out, machine.Labels)
+	rack, _ := inv.Rack(machine.Rack)
+	place := map[string]string{LabelRegion: inv.Region, LabelZone: rack.Zone, LabelType: machine.Type, LabelRack: machine.Rack, LabelRow: rack.Row}
+	if machine.Unit > 0 {
+		place[LabelUnit] = strconv.Itoa(machine.Unit)
 	}
-	for k, v := range place {
-		if v == "" {
+	for k, value := range place {
+		if value == "" {
 			continue
 		}
-		out[k] = v
+		out[k] = value
 		if twin, ok := BetaTwins[k]; ok {
-			out[twin] = v
+			out[twin] = value
 		}
 	}
 	return out
 }
 
-// Taints returns every taint that Plinth keeps on the machine's Node, sorted by
+// NodeTaints returns every taint that Plinth keeps on the machine's Node, sorted by
 // key, effect and value.
-func (inv *Inventory) Taints(m Machine) []Taint {
+func (m *Machine) NodeTaints() []Taint {
 	out := slices.Clone(m.Taints)
 	if m.State == StateMaintenance {
 		out = append(out, TaintMaintenance)

@@ -68,13 +68,3 @@ func (inv *Inventory) AdvertiseLabels() []string {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
-
-// PoolsByPreference returns the pools in the order in which they are tried: by
-// priority, lower first, then by name.
-func (inv *Inventory) PoolsByPreference() []Pool {
-	out := slices.Clone(inv.Pools)
-	slices.SortFunc(out, func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
-	})
-	return out
-}

@@ -156,8 +156,8 @@ func TestTheWayAMachineIsSeenByItsRackIsTheWayItIsSeenByAll(t *testing.T) {
 				if a, b := inv.Sessions(m), part.Sessions(m); !slices.Equal(a, b) {
 					t.Fatalf("%s has sessions\n%v\nin its slice\n%v", m.Name, a, b)
 				}
-				if a, b := fmt.Sprint(inv.Labels(m), inv.Taints(m)), fmt.Sprint(part.Labels(m), part.Taints(m)); a != b {
-					t.Fatalf("%s has labels and taints\n%v\nin its slice\n%v", m.Name, a, b)
+				if a, b := fmt.Sprint(inv.Labels(m)), fmt.Sprint(part.Labels(m)); a != b {
+					t.Fatalf("%s has labels\n%v\nin its slice\n%v", m.Name, a, b)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -120,7 +121,7 @@ type poolIndex struct {
 func poolIndexOf(inv *inventory.Inventory, taken []lb.Taken) poolIndex {
 	index := poolIndex{used: usesOf(inv, taken), external: externalOf(taken), reserved: map[netip.Addr]lb.ServiceKey{}, reservedFor: map[lb.ServiceKey][]netip.Addr{}}
 	var given []inventory.Range // to the pools before: should two overlap, the first in order of preference has it
-	for _, from := range inv.PoolsByPreference() {
+	for _, from := range byPreference(inv.Pools) {
 		ours := &pool{Pool: from}
 		index.pools = append(index.pools, ours)
 		for _, run := range usable(from, index.used, given) {
@@ -134,6 +135,14 @@ func poolIndexOf(inv *inventory.Inventory, taken []lb.Taken) poolIndex {
 	}
 	slices.SortFunc(index.spans, func(a, b span) int { return a.first.Compare(b.first) })
 	return index
+}
+
+// byPreference sorts pools in the order in which they are tried: by priority, lower
+// first, then by name.
+func byPreference(pools []inventory.Pool) []inventory.Pool {
+	return slices.SortedFunc(slices.Values(pools), func(a, b inventory.Pool) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // SetPools makes the pools of inv those that addresses are given from, without

@@ -7,9 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
+
+func TestPoolsAreTriedByPriorityThenName(t *testing.T) {
+	var got []string
+	for _, p := range byPreference([]inventory.Pool{{Name: "b"}, {Name: "a"}, {Name: "z", Priority: -1}}) {
+		got = append(got, p.Name)
+	}
+	if want := []string{"z", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+}
 
 func TestWhatIsLeftOfEachPoolIsCounted(t *testing.T) {
 	inv, problems := document.Load(document.Document{Source: "t.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1

@@ -30,7 +30,7 @@ func (c *Controller) desiredOf(node *v1.Node) (d desired, ok bool) {
 		return desired{}, false
 	}
 	return desired{
-		labels: inv.Labels(machine), taints: inv.Taints(machine), providerID: machine.ProviderID(), podCIDRs: c.freePodCIDRs(node, machine), formerly: c.wanted.of(machine),
+		labels: inv.Labels(machine), taints: machine.NodeTaints(), providerID: machine.ProviderID(), podCIDRs: c.freePodCIDRs(node, machine), formerly: c.wanted.of(machine),
 	}, true
 }
 

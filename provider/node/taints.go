@@ -146,7 +146,7 @@ func (w *wantedTaints) observe(inv *inventory.Inventory) {
 	defer w.mu.Unlock()
 	for _, rack := range inv.Racks {
 		for _, m := range rack.Machines {
-			for _, t := range inv.Taints(m) {
+			for _, t := range m.NodeTaints() {
 				if w.all[m.ProviderID()] == nil {
 					w.all[m.ProviderID()] = map[string]bool{}
 				}
