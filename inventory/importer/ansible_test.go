@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory/document"
 )
@@ -279,4 +282,42 @@ func FuzzAnsible(f *testing.F) {
 			t.Errorf("two imports differ:\n%s\n%s", told(out, notes), again)
 		}
 	})
+}
+
+// TestWordsThatAreQuotedAreReadBack, in each way that a shell has to quote them, with the columns where they begin.
+func TestWordsThatAreQuotedAreReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var want []iniWord
+		line, column := "", 0
+		for range rapid.IntRange(1, 4).Draw(t, "words") {
+			blanks := rapid.StringMatching(`[ \t]{1,2}`).Draw(t, "blanks")
+			text := rapid.StringMatching(`[a#é"'=\\ \t]{0,6}`).Draw(t, "text")
+			quote := rapid.SampledFrom([]string{`"`, `'`, ``}).Draw(t, "quote")
+			written := quote + iniQuoted(text, quote) + quote
+			if written == "" {
+				continue
+			}
+			line, column = line+blanks+written, column+len(blanks)
+			want = append(want, iniWord{text, column, quote != ""})
+			column += utf8.RuneCountInString(written)
+		}
+		if got := iniWords(line + " # " + line); len(want) > 0 && !slices.Equal(got, want) {
+			t.Fatalf("%s is %+v, not %+v", line, got, want)
+		}
+	})
+}
+
+// iniQuoted writes a text for within quotes: nothing but a quote ends what is within single ones, and a backslash keeps any other character.
+func iniQuoted(text, quote string) string {
+	if quote == `'` {
+		return strings.ReplaceAll(text, `'`, `'\''`)
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if quote == "" || strings.ContainsRune(`"\`, r) {
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }
