@@ -94,22 +94,22 @@ func (l *listener) receive() {
 	// The length of a control packet is one byte: padding that does not fit is not read.
 	buf, oob := make([]byte, 256), make([]byte, 128)
 	for {
-		n, m, _, from, err := l.conn.ReadMsgUDPAddrPort(buf, oob)
+		size, oobSize, _, from, err := l.conn.ReadMsgUDPAddrPort(buf, oob)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
 			continue
 		}
-		packet, ok := parse(buf[:n])
+		packet, ok := parse(buf[:size])
 		if !ok {
 			continue
 		}
 		l.group.mu.Lock()
 		s := l.sessions[from.Addr().Unmap()]
 		l.group.mu.Unlock()
-		if s != nil && receivedTTL(oob[:m]) >= s.terms.minTTL() {
-			s.deliver(arrival{packet, l.at.Port(), uptime.Now() - age(oob[:m], time.Now())})
+		if s != nil && receivedTTL(oob[:oobSize]) >= s.terms.minTTL() {
+			s.deliver(arrival{packet, l.at.Port(), uptime.Now() - age(oob[:oobSize], time.Now())})
 		}
 	}
 }

@@ -76,13 +76,13 @@ func parse(data []byte) (packet, bool) {
 	micro := func(at int) time.Duration {
 		return time.Duration(binary.BigEndian.Uint32(data[at:])) * time.Microsecond
 	}
-	p := packet{
+	parsed := packet{
 		diagnostic: Diagnostic(data[0] & 0x1f), state: State(data[1] >> 6),
 		poll: data[1]&pollBit != 0, final: data[1]&finalBit != 0, demand: data[1]&demandBit != 0, multiplier: data[2],
 		mine: binary.BigEndian.Uint32(data[4:]), yours: binary.BigEndian.Uint32(data[8:]), minTx: micro(12), minRx: micro(16),
 	}
-	firstWord := p.state == Down || p.state == AdminDown // of a peer that does not know us yet
-	return p, p.multiplier > 0 && p.mine != 0 && !(p.poll && p.final) && (p.yours != 0 || firstWord)
+	firstWord := parsed.state == Down || parsed.state == AdminDown // of a peer that does not know us yet
+	return parsed, parsed.multiplier > 0 && parsed.mine != 0 && !(parsed.poll && parsed.final) && (parsed.yours != 0 || firstWord)
 }
 
 // encode writes a control packet.

@@ -190,8 +190,8 @@ func (s *Session) Close(ctx context.Context, handOver time.Duration) {
 func (s *Session) run(conn io.WriteCloser) {
 	defer close(s.ended)
 	defer s.unregister()
-	l := &loop{Session: s, conn: conn, port: s.terms.port()}
-	defer func() { l.conn.Close() }()
+	running := &loop{Session: s, conn: conn, port: s.terms.port()}
+	defer func() { running.conn.Close() }()
 	select {
 	case <-s.start:
 	case <-s.quit:
@@ -200,8 +200,8 @@ func (s *Session) run(conn io.WriteCloser) {
 	for len(s.received) > 0 {
 		<-s.received // it arrived before the session began
 	}
-	l.detector, l.nextSend = newDetector(s.terms.Timers, s.terms.discriminator()), time.Now().Add(s.delay)
-	l.work()
+	running.detector, running.nextSend = newDetector(s.terms.Timers, s.terms.discriminator()), time.Now().Add(s.delay)
+	running.work()
 }
 
 // publish makes the state known, and what led to it. It never waits for whoever looks.

@@ -57,13 +57,13 @@ type builder struct {
 
 // link adds a step and judges it, unless one before it is broken.
 func (b *builder) link(step string, judge func() Link) {
-	l := Link{Mark: LinkNotAsked}
+	link := Link{Mark: LinkNotAsked}
 	if !b.broken {
-		l = judge()
+		link = judge()
 	}
-	l.Step = step
-	b.broken = b.broken || l.Mark == LinkBroken
-	b.chain.Links = append(b.chain.Links, l)
+	link.Step = step
+	b.broken = b.broken || link.Mark == LinkBroken
+	b.chain.Links = append(b.chain.Links, link)
 }
 
 func ok(format string, args ...any) Link {

@@ -31,44 +31,44 @@ type counterparts struct {
 
 // match brings machines and Nodes together. Of several Nodes of one machine that of its name counts, or else the first.
 func match(seen Observed) counterparts {
-	c := counterparts{nodes: map[string]Node{}, judged: map[string]bool{}}
+	matched := counterparts{nodes: map[string]Node{}, judged: map[string]bool{}}
 	odd := func(n Node, err error) {
-		c.judged["node "+n.Name] = true
-		c.odd = append(c.odd, noMachine(n, err))
+		matched.judged["node "+n.Name] = true
+		matched.odd = append(matched.odd, noMachine(n, err))
 	}
-	for _, n := range seen.Nodes {
-		m, err := seen.Inventory.MachineOf(n.NodeIdentity)
+	for _, node := range seen.Nodes {
+		own, err := seen.Inventory.MachineOf(node.NodeIdentity)
 		if err != nil {
-			_, err = seen.Inventory.Identify(n.NodeIdentity) // it may be that of a machine that is gone
-			odd(n, err)
+			_, err = seen.Inventory.Identify(node.NodeIdentity) // it may be that of a machine that is gone
+			odd(node, err)
 			continue
 		}
-		other, twice := c.nodes[m.Name]
-		if !twice || n.Name == m.Name {
-			c.nodes[m.Name], n = n, other
+		other, twice := matched.nodes[own.Name]
+		if !twice || node.Name == own.Name {
+			matched.nodes[own.Name], node = node, other
 		}
 		if twice {
-			odd(n, fmt.Errorf("machine %s is node %s already", m.Name, c.nodes[m.Name].Name))
+			odd(node, fmt.Errorf("machine %s is node %s already", own.Name, matched.nodes[own.Name].Name))
 		}
 	}
-	for machine, n := range c.nodes {
+	for machine, n := range matched.nodes {
 		if odd := misfits(seen.Inventory, n); len(odd) > 0 {
-			c.judged["node "+n.Name], c.judged["machine "+machine] = true, true // the other end of the same
-			c.odd = append(c.odd, odd...)
+			matched.judged["node "+n.Name], matched.judged["machine "+machine] = true, true // the other end of the same
+			matched.odd = append(matched.odd, odd...)
 		}
 	}
-	slices.SortFunc(c.odd, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message)) })
-	return c
+	slices.SortFunc(matched.odd, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message)) })
+	return matched
 }
 
 // misfits say in what a Node does not fit the machine that it seems to be, and what to do.
-func misfits(inv *inventory.Inventory, n Node) (out []Finding) {
-	m, err := inv.Identify(n.NodeIdentity)
+func misfits(inv *inventory.Inventory, node Node) (out []Finding) {
+	m, err := inv.Identify(node.NodeIdentity)
 	if err != nil {
-		return []Finding{noMachine(n, err)}
+		return []Finding{noMachine(node, err)}
 	}
-	for _, mismatch := range m.Mismatches(n.NodeState) {
-		out = append(out, Finding{Kind: KindNode, Name: n.Name, Reason: string(mismatch.Reason), Message: mismatch.Message})
+	for _, mismatch := range m.Mismatches(node.NodeState) {
+		out = append(out, Finding{Kind: KindNode, Name: node.Name, Reason: string(mismatch.Reason), Message: mismatch.Message})
 	}
 	return out
 }
@@ -80,27 +80,27 @@ func noMachine(n Node, err error) Finding {
 
 // machineFindings look at every machine that is to have a Node, and at Nodes that fit none.
 func machineFindings(seen Observed) (racks []Rack, out []Finding) {
-	c := match(seen)
+	counterparts := match(seen)
 	racks = []Rack{}
 	for _, rack := range seen.Inventory.Racks {
-		r := Rack{Name: rack.Name}
-		for _, m := range rack.Machines {
-			if inactive(m.State) {
-				r.OutOfService++
+		own := Rack{Name: rack.Name}
+		for _, machine := range rack.Machines {
+			if inactive(machine.State) {
+				own.OutOfService++
 			}
 			switch {
-			case m.State == inventory.StateActive || m.State == inventory.StateMaintenance:
-				n, has := c.nodes[m.Name]
-				c.judged["machine "+m.Name] = c.judged["machine "+m.Name] || !has
-				r.count(n)
-				out = append(out, oneMachine(m, n, has)...)
-			case m.Held:
-				out = append(out, held(m))
+			case machine.State == inventory.StateActive || machine.State == inventory.StateMaintenance:
+				n, has := counterparts.nodes[machine.Name]
+				counterparts.judged["machine "+machine.Name] = counterparts.judged["machine "+machine.Name] || !has
+				own.count(n)
+				out = append(out, oneMachine(machine, n, has)...)
+			case machine.Held:
+				out = append(out, held(machine))
 			}
 		}
-		racks = append(racks, r)
+		racks = append(racks, own)
 	}
-	return racks, slices.Concat(out, c.odd, c.unmatched(seen))
+	return racks, slices.Concat(out, counterparts.odd, counterparts.unmatched(seen))
 }
 
 func (r *Rack) count(n Node) {
@@ -114,7 +114,7 @@ func (r *Rack) count(n Node) {
 }
 
 // oneMachine looks at one machine that is to have a Node.
-func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
+func oneMachine(m inventory.Machine, node Node, has bool) (out []Finding) {
 	say := func(reason, format string, args ...any) {
 		out = append(out, Finding{Kind: KindMachine, Name: m.Name, Of: m.Rack, Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
@@ -125,20 +125,20 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 		say(reasonMachineWithoutNode, "has no Node")
 		return out
 	}
-	if !n.Kubelet.isTrue() {
-		say(string(NodeNotReady), "Node %s is not ready: %s", n.Name, cmp.Or(n.Kubelet.Message, "nobody has said so"))
+	if !node.Kubelet.isTrue() {
+		say(string(NodeNotReady), "Node %s is not ready: %s", node.Name, cmp.Or(node.Kubelet.Message, "nobody has said so"))
 	}
-	if silent := n.agentSilent(); silent > 0 {
+	if silent := node.agentSilent(); silent > 0 {
 		say(string(AgentSilent), "its agent has said nothing for %s longer than its kubelet: what it said before may be old", silent.Round(time.Minute))
 	}
-	switch c := n.Fabric; {
+	switch c := node.Fabric; {
 	case !c.isTrue():
 		say(cmp.Or(c.Reason, string(AgentMissing)), "its fabric is not ready: %s", cmp.Or(c.Message, "no agent has said so"))
 	case c.Reason == lb.FabricOutdated:
 		say(c.Reason, "its agent is of an older version than what is stored: %s", c.Message)
 	default:
-		if more := n.report().Besides(); more != "" {
-			say(n.reasonBesides(), "its agent says: %s", more)
+		if more := node.report().Besides(); more != "" {
+			say(node.reasonBesides(), "its agent says: %s", more)
 		}
 	}
 	return out
@@ -173,14 +173,14 @@ func (n Node) agentSilent() time.Duration {
 
 // reasonBesides is the reason of what an agent says besides its sessions and routes.
 func (n Node) reasonBesides() string {
-	switch r := n.report(); {
-	case r.RulesLost.Gone > 0:
+	switch report := n.report(); {
+	case report.RulesLost.Gone > 0:
 		return string(lb.ProxyRulesLost)
-	case len(r.Links) > 0:
-		return string(r.Links[0].Reason)
-	case len(r.Passwords) > 0:
+	case len(report.Links) > 0:
+		return string(report.Links[0].Reason)
+	case len(report.Passwords) > 0:
 		return string(PasswordNotTaken)
-	case len(r.Settings) > 0 || r.MoreSettings > 0:
+	case len(report.Settings) > 0 || report.MoreSettings > 0:
 		return string(KernelSettings)
 	}
 	return n.Fabric.Reason

@@ -36,23 +36,23 @@ func controllerFindings(seen Observed) (out []Finding) {
 // leaderFindings tell of a controller that is dead, or was never there: nothing else here would say so, for what it
 // wrote last stands there still.
 func leaderFindings(seen Observed) []Finding {
-	l := seen.Leader
+	leader := seen.Leader
 	runs := slices.ContainsFunc(seen.Controllers, func(p Pod) bool { return p.Pending == "" })
-	switch held := l != nil && l.Holder != "" && l.Silent == 0; {
-	case held && l.Program != "":
+	switch held := leader != nil && leader.Holder != "" && leader.Silent == 0; {
+	case held && leader.Program != "":
 		return []Finding{{Kind: KindController, Reason: string(LeaseOfOther), Message: fmt.Sprintf("none of Plinth's leads: %s has the lease %s, by program %s, and Plinth's controller waits for it. "+
-			"Until it leads, %s. A cluster has one cloud controller manager: end the other one (k3s and RKE2: disable-cloud-controller: true)", l.Holder, l.Lease, l.Program, whileNoneLeads)}}
-	case held && l.Idle != "" && seen.Inventory == nil: // with one in force it began before the other one
-		return []Finding{{Kind: KindController, Reason: reasonOtherInstallation, Message: fmt.Sprintf("%s leads, and does nothing: %s", l.Holder, l.Idle)}}
-	case l == nil, held, !l.Exists && runs: // one that runs with --leader-elect=false has no lease
+			"Until it leads, %s. A cluster has one cloud controller manager: end the other one (k3s and RKE2: disable-cloud-controller: true)", leader.Holder, leader.Lease, leader.Program, whileNoneLeads)}}
+	case held && leader.Idle != "" && seen.Inventory == nil: // with one in force it began before the other one
+		return []Finding{{Kind: KindController, Reason: reasonOtherInstallation, Message: fmt.Sprintf("%s leads, and does nothing: %s", leader.Holder, leader.Idle)}}
+	case leader == nil, held, !leader.Exists && runs: // one that runs with --leader-elect=false has no lease
 		return nil
 	}
-	why := fmt.Sprintf("none leads: nobody has the lease %s", l.Lease)
-	if !l.Exists {
-		why = fmt.Sprintf("none leads: there is no lease %s, as of one that runs with --leader-elect=false outside of the cluster", l.Lease)
+	why := fmt.Sprintf("none leads: nobody has the lease %s", leader.Lease)
+	if !leader.Exists {
+		why = fmt.Sprintf("none leads: there is no lease %s, as of one that runs with --leader-elect=false outside of the cluster", leader.Lease)
 	}
-	if l.Holder != "" {
-		why = fmt.Sprintf("none leads: %s had the lease %s, and renewed it %s ago the last time", l.Holder, l.Lease, l.Silent.Round(time.Second))
+	if leader.Holder != "" {
+		why = fmt.Sprintf("none leads: %s had the lease %s, and renewed it %s ago the last time", leader.Holder, leader.Lease, leader.Silent.Round(time.Second))
 	}
 	return []Finding{{
 		Kind: KindController, Reason: string(NoLeader),

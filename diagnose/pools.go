@@ -81,13 +81,13 @@ func takenFindings(seen Observed) (out []Finding) {
 func poolFindings(pools []Pool) (out []Finding) {
 	const least = 8
 	for _, p := range pools {
-		for _, s := range p.Families {
-			if p.State != string(inventory.PoolActive) || s.Size < least || s.Size == math.MaxUint64 || s.Free > s.Size/100*nearlyFull+s.Size%100*nearlyFull/100 {
+		for _, stock := range p.Families {
+			if p.State != string(inventory.PoolActive) || stock.Size < least || stock.Size == math.MaxUint64 || stock.Free > stock.Size/100*nearlyFull+stock.Size%100*nearlyFull/100 {
 				continue
 			}
-			f := Finding{Kind: KindPool, Name: p.Name, Reason: string(PoolNearlyFull), Message: fmt.Sprintf("is nearly full: %d of %d %s addresses are free", s.Free, s.Size, s.Family)}
-			if s.Free == 0 {
-				f.Reason, f.Message = string(lb.PoolExhausted), fmt.Sprintf("is full: none of its %d %s addresses is free", s.Size, s.Family)
+			f := Finding{Kind: KindPool, Name: p.Name, Reason: string(PoolNearlyFull), Message: fmt.Sprintf("is nearly full: %d of %d %s addresses are free", stock.Free, stock.Size, stock.Family)}
+			if stock.Free == 0 {
+				f.Reason, f.Message = string(lb.PoolExhausted), fmt.Sprintf("is full: none of its %d %s addresses is free", stock.Size, stock.Family)
 			}
 			out = append(out, f)
 		}

@@ -11,15 +11,15 @@ import (
 // serviceFindings look at Services one by one. One of another program's class is not ours to
 // judge, nor is one without a class that has a VIP from somebody.
 func serviceFindings(seen Observed) (out []Finding) {
-	for _, s := range seen.Services {
+	for _, service := range seen.Services {
 		switch {
-		case s.Allocated.Status != "" && !s.Allocated.isTrue():
-			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: s.Allocated.Reason, Message: s.Allocated.Message})
-		case s.Allocated.Status == "" && s.ours() && len(s.Shown) == 0:
-			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(ServiceUnanswered), Message: "nobody has answered it"})
+		case service.Allocated.Status != "" && !service.Allocated.isTrue():
+			out = append(out, Finding{Kind: KindService, Name: service.Key.String(), Reason: service.Allocated.Reason, Message: service.Allocated.Message})
+		case service.Allocated.Status == "" && service.ours() && len(service.Shown) == 0:
+			out = append(out, Finding{Kind: KindService, Name: service.Key.String(), Reason: string(ServiceUnanswered), Message: "nobody has answered it"})
 		}
-		if reason := s.Proxy.Reason(); reason != "" && s.ours() {
-			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(reason), Message: leftAlone(s.Proxy)})
+		if reason := service.Proxy.Reason(); reason != "" && service.ours() {
+			out = append(out, Finding{Kind: KindService, Name: service.Key.String(), Reason: string(reason), Message: leftAlone(service.Proxy)})
 		}
 	}
 	return out

@@ -19,26 +19,26 @@ type Status struct {
 
 // Of judges what was observed.
 func Of(seen Observed) Status {
-	s := Status{
+	status := Status{
 		Generation: seen.Edit.Generation, Services: len(seen.Services),
 		Racks: []Rack{}, Pools: []Pool{}, OutOfService: []OutOfService{}, NotKnown: strings.Join(seen.NotKnown, "; "), NotWell: []string{},
 	}
 	if seen.Leader != nil && seen.Leader.Silent == 0 && seen.Leader.Program == "" {
-		s.Leads = seen.Leader.Holder
+		status.Leads = seen.Leader.Holder
 	}
-	s.Findings = append([]Finding{}, controllerFindings(seen)...)
-	s.add(editFindings(seen))
+	status.Findings = append([]Finding{}, controllerFindings(seen)...)
+	status.add(editFindings(seen))
 	if seen.Inventory != nil {
-		s.Inventory = seen.Inventory.Name
-		s.add(serviceFindings(seen), vipFindings(seen))
+		status.Inventory = seen.Inventory.Name
+		status.add(serviceFindings(seen), vipFindings(seen))
 		racks, found := machineFindings(seen)
-		s.Racks, s.Pools, s.OutOfService = racks, poolsOf(seen), outOfService(seen)
-		s.add(found, podCIDRFindings(seen), podFindings(seen), poolFindings(s.Pools), takenFindings(seen), agentFindings(seen))
+		status.Racks, status.Pools, status.OutOfService = racks, poolsOf(seen), outOfService(seen)
+		status.add(found, podCIDRFindings(seen), podFindings(seen), poolFindings(status.Pools), takenFindings(seen), agentFindings(seen))
 	}
-	for _, f := range s.Findings {
-		s.NotWell = append(s.NotWell, f.String())
+	for _, f := range status.Findings {
+		status.NotWell = append(status.NotWell, f.String())
 	}
-	return s
+	return status
 }
 
 func (s *Status) add(all ...[]Finding) {

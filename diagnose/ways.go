@@ -21,14 +21,14 @@ func podFindings(seen Observed) (out []Finding) {
 			inService.Nodes[n.Name] = preview.Node{Identity: n.NodeIdentity, PodCIDRs: n.PodCIDRs}
 		}
 	}
-	for _, a := range preview.Of(seen.Inventory, inService, preview.Failures{}).PodsApart() {
+	for _, apart := range preview.Of(seen.Inventory, inService, preview.Failures{}).PodsApart() {
 		var racks []string
-		for _, pair := range a.Racks {
+		for _, pair := range apart.Racks {
 			racks = append(racks, pair[0]+" to "+pair[1])
 		}
 		out = append(out, Finding{
-			Kind: KindPods, Of: someOf(racks), Reason: a.Reason,
-			Message: fmt.Sprintf("Plinth plans no way over %s between %s of machines: %s", a.Family, countOf(a.Pairs, "pair"), a.Reason),
+			Kind: KindPods, Of: someOf(racks), Reason: apart.Reason,
+			Message: fmt.Sprintf("Plinth plans no way over %s between %s of machines: %s", apart.Family, countOf(apart.Pairs, "pair"), apart.Reason),
 		})
 	}
 	return out

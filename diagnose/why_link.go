@@ -44,14 +44,14 @@ func (a Agent) onLink(vip netip.Addr) (AgentLinkVIP, bool) {
 
 // byWay parts addresses that are announced over BGP from those on links.
 func byWay(seen Observed, vips []netip.Addr) (routed, onLinks []netip.Addr) {
-	for _, a := range vips {
+	for _, addr := range vips {
 		if seen.Inventory != nil {
-			if _, on := seen.Inventory.LinkSubnet(a); on {
-				onLinks = append(onLinks, a)
+			if _, on := seen.Inventory.LinkSubnet(addr); on {
+				onLinks = append(onLinks, addr)
 				continue
 			}
 		}
-		routed = append(routed, a)
+		routed = append(routed, addr)
 	}
 	return routed, onLinks
 }
@@ -124,16 +124,16 @@ func sortedOnce(all []string) []string {
 }
 
 // notOnLink is why a machine's Node answers for nothing on a subnet; empty: it does, or may.
-func notOnLink(n Node, subnet netip.Prefix) (why string, reason lb.Reason) {
+func notOnLink(node Node, subnet netip.Prefix) (why string, reason lb.Reason) {
 	switch {
-	case n.Name == "":
+	case node.Name == "":
 		return "it has no Node", noReason
-	case n.Kubelet.Status == "Unknown":
+	case node.Kubelet.Status == "Unknown":
 		return "its kubelet is not heard of", noReason
-	case n.Fabric.Status == "":
+	case node.Fabric.Status == "":
 		return "no agent has ever said anything", lb.NoAgent
 	}
-	for _, p := range n.report().Links {
+	for _, p := range node.report().Links {
 		if p.On == subnet.String() {
 			return p.String(), p.Reason
 		}
@@ -192,19 +192,19 @@ func answerersOf(vip netip.Addr, nodes []string, answers map[string]Answer) (by,
 		if answer.Err != "" {
 			continue
 		}
-		v, known := answer.Agent.onLink(vip)
+		agentLinkVIP, known := answer.Agent.onLink(vip)
 		switch {
-		case v.Answers:
+		case agentLinkVIP.Answers:
 			by = append(by, node)
 		case known:
-			not = append(not, node+": "+v.Reason)
+			not = append(not, node+": "+agentLinkVIP.Reason)
 		case !answer.Agent.Ready:
 			not = append(not, node+": it waits for "+answer.Agent.WaitingFor)
 		default:
 			not = append(not, node+": it knows nothing of it")
 		}
-		if v.Conflict != "" {
-			conflict = v.Conflict
+		if agentLinkVIP.Conflict != "" {
+			conflict = agentLinkVIP.Conflict
 		}
 	}
 	return by, not, conflict
@@ -214,19 +214,19 @@ func answerersOf(vip netip.Addr, nodes []string, answers map[string]Answer) (by,
 func linksLink(a Agent) Link {
 	var well, not []string
 	var reason string
-	for _, l := range a.Links {
+	for _, link := range a.Links {
 		switch {
-		case l.Reason != "":
-			reason = l.Reason
-			not = append(not, l.Subnet+": "+l.Reason+detailOf(l.Detail))
-		case l.Quorum == "none" && l.Leaving == "":
+		case link.Reason != "":
+			reason = link.Reason
+			not = append(not, link.Subnet+": "+link.Reason+detailOf(link.Detail))
+		case link.Quorum == "none" && link.Leaving == "":
 			reason = string(lb.NoMajority)
-			if l.Witness == "silent" {
+			if link.Witness == "silent" {
 				reason = string(lb.WitnessSilent)
 			}
-			not = append(not, l.Subnet+": "+reason)
+			not = append(not, link.Subnet+": "+reason)
 		default:
-			well = append(well, l.Subnet+": "+l.Quorum)
+			well = append(well, link.Subnet+": "+link.Quorum)
 		}
 	}
 	switch {

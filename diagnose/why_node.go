@@ -12,42 +12,42 @@ import (
 
 // WhyNode follows a Node from the machine that it is to what its agent has reached.
 func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
-	b := &builder{chain: Chain{What: "node/" + name}}
-	n, there := seen.node(name)
-	b.link("inventory", func() Link {
+	chain := &builder{chain: Chain{What: "node/" + name}}
+	node, there := seen.node(name)
+	chain.link("inventory", func() Link {
 		if seen.Inventory == nil || seen.Unreadable != "" {
 			return inventoryLink(seen)
 		}
 		return ok("%s is in force", seen.Inventory.Name)
 	})
-	b.link("Node", func() Link { return nodeLink(seen, name, there) })
-	var m inventory.Machine
-	b.link("machine", func() Link {
+	chain.link("Node", func() Link { return nodeLink(seen, name, there) })
+	var machine inventory.Machine
+	chain.link("machine", func() Link {
 		var l Link
-		l, m = machineLink(seen, n)
+		l, machine = machineLink(seen, node)
 		return l
 	})
-	b.link("state", func() Link { return stateLink(m, n) })
-	b.link("kubelet", func() Link {
-		if !n.Kubelet.isTrue() {
-			return broken(NodeNotReady, "kubectl describe node "+name, "%s", cmp.Or(n.Kubelet.Message, "nobody has said that it is ready"))
+	chain.link("state", func() Link { return stateLink(machine, node) })
+	chain.link("kubelet", func() Link {
+		if !node.Kubelet.isTrue() {
+			return broken(NodeNotReady, "kubectl describe node "+name, "%s", cmp.Or(node.Kubelet.Message, "nobody has said that it is ready"))
 		}
 		return ok("ready")
 	})
-	b.link("agent", func() Link {
+	chain.link("agent", func() Link {
 		if len(seen.Agents) == 0 {
-			return b.programLink(n, answers)
+			return chain.programLink(node, answers)
 		}
-		return agentLink(seen, n)
+		return agentLink(seen, node)
 	})
-	b.link("fabric", func() Link { return fabricLink(seen, m, n) })
-	b.asked(name, answers, "sessions", sessionsLink)
-	if seen.Inventory != nil && len(seen.Inventory.LinksOf(m.Name)) > 0 {
-		b.asked(name, answers, "links", linksLink)
+	chain.link("fabric", func() Link { return fabricLink(seen, machine, node) })
+	chain.asked(name, answers, "sessions", sessionsLink)
+	if seen.Inventory != nil && len(seen.Inventory.LinksOf(machine.Name)) > 0 {
+		chain.asked(name, answers, "links", linksLink)
 	}
-	b.asked(name, answers, "routes", routesLink)
-	b.asked(name, answers, "kernel", settingsLink)
-	return b.chain
+	chain.asked(name, answers, "routes", routesLink)
+	chain.asked(name, answers, "kernel", settingsLink)
+	return chain.chain
 }
 
 func nodeLink(seen Observed, name string, there bool) Link {
@@ -61,43 +61,43 @@ func nodeLink(seen Observed, name string, there bool) Link {
 }
 
 // machineLink is whether it can be told which machine a Node is, and whether it fits.
-func machineLink(seen Observed, n Node) (Link, inventory.Machine) {
-	m, err := seen.Inventory.Identify(n.NodeIdentity)
+func machineLink(seen Observed, node Node) (Link, inventory.Machine) {
+	machine, err := seen.Inventory.Identify(node.NodeIdentity)
 	if err != nil {
-		return broken(inventory.WhyNoMachine(err), "docs/guides/replace-a-machine.md", "%v", err), m
+		return broken(inventory.WhyNoMachine(err), "docs/guides/replace-a-machine.md", "%v", err), machine
 	}
 	for _, other := range seen.Nodes {
-		if o, err := seen.Inventory.Identify(other.NodeIdentity); err == nil && o.Name == m.Name && other.Name != n.Name {
-			return broken(inventory.Ambiguous, "delete the Node that it is not", "machine %s is claimed by the Nodes %s and %s", m.Name, n.Name, other.Name), m
+		if o, err := seen.Inventory.Identify(other.NodeIdentity); err == nil && o.Name == machine.Name && other.Name != node.Name {
+			return broken(inventory.Ambiguous, "delete the Node that it is not", "machine %s is claimed by the Nodes %s and %s", machine.Name, node.Name, other.Name), machine
 		}
 	}
-	if all := m.Mismatches(n.NodeState); len(all) > 0 {
+	if all := machine.Mismatches(node.NodeState); len(all) > 0 {
 		mismatch := all[0]
 		l := broken(mismatch.Reason, "plinth explain "+string(mismatch.Reason), "%s", mismatch.Message)
 		if mismatch.Reason == inventory.NodeIPUnknown || mismatch.Reason == inventory.PodCIDRDiffer {
 			l.Mark = LinkDegraded // a Node that was initialised before serves as ever
 		}
-		return l, m
+		return l, machine
 	}
-	if m.Held {
-		return broken(MachineHeld, "write it into the inventory again, or set state: retired", "machine %s is not in the inventory any more, and is held as it was", m.Name), m
+	if machine.Held {
+		return broken(MachineHeld, "write it into the inventory again, or set state: retired", "machine %s is not in the inventory any more, and is held as it was", machine.Name), machine
 	}
-	return ok("%s of rack %s", m.Name, m.Rack), m
+	return ok("%s of rack %s", machine.Name, machine.Rack), machine
 }
 
-func stateLink(m inventory.Machine, n Node) Link {
-	if m.State == inventory.StateActive {
-		if n.Excluded {
+func stateLink(machine inventory.Machine, node Node) Link {
+	if machine.State == inventory.StateActive {
+		if node.Excluded {
 			return Link{Mark: LinkDegraded, Reason: "NodeExcluded", Text: "active, and announces no VIP: the Node bears the label node.kubernetes.io/exclude-from-external-load-balancers", Help: "take the label off"}
 		}
 		return ok("active")
 	}
-	text := string(m.State)
-	if at := since(m, n); at != nil {
+	text := string(machine.State)
+	if at := since(machine, node); at != nil {
 		text += " since " + at.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	if m.Reason != "" {
-		text += ": " + m.Reason
+	if machine.Reason != "" {
+		text += ": " + machine.Reason
 	}
 	return broken("MachineNotActive", "set state: active, in its rack as well, when it may carry traffic", "%s", text)
 }
@@ -126,25 +126,25 @@ func agentLink(seen Observed, n Node) Link {
 	return ok("pod %s runs %s", seen.Agents[i].Name, seen.Agents[i].Image)
 }
 
-func fabricLink(seen Observed, m inventory.Machine, n Node) Link {
+func fabricLink(seen Observed, m inventory.Machine, node Node) Link {
 	switch {
 	case len(seen.Inventory.Sessions(m))+len(seen.Inventory.LinksOf(m.Name)) == 0:
 		return broken("NoSession", "give its rack a router among peers, and the machine an address of the router's family", "the inventory gives it no session with any router")
-	case n.Fabric.Status == "":
+	case node.Fabric.Status == "":
 		return broken(AgentMissing, "the log of its agent", "its agent has never said anything")
-	case n.agentSilent() > 0:
-		return broken(AgentSilent, "does it run? its log says what it waits for", "its agent has said nothing for %s longer than its kubelet", n.agentSilent().Round(time.Minute))
-	case !n.Fabric.isTrue():
-		return Link{Mark: LinkDegraded, Reason: n.Fabric.Reason, Text: n.Fabric.Message, Help: "plinth explain " + n.Fabric.Reason}
+	case node.agentSilent() > 0:
+		return broken(AgentSilent, "does it run? its log says what it waits for", "its agent has said nothing for %s longer than its kubelet", node.agentSilent().Round(time.Minute))
+	case !node.Fabric.isTrue():
+		return Link{Mark: LinkDegraded, Reason: node.Fabric.Reason, Text: node.Fabric.Message, Help: "plinth explain " + node.Fabric.Reason}
 	}
-	if more := n.report().Besides(); more != "" {
+	if more := node.report().Besides(); more != "" {
 		l := Link{Mark: LinkDegraded, Text: more, Help: "docs/reference/agent.md says what an agent tells of"}
-		if reason := n.reasonBesides(); reason != n.Fabric.Reason {
+		if reason := node.reasonBesides(); reason != node.Fabric.Reason {
 			l.Reason, l.Help = reason, "plinth explain "+reason
 		}
 		return l
 	}
-	return ok("%s: %s", n.Fabric.Reason, n.Fabric.Message)
+	return ok("%s: %s", node.Fabric.Reason, node.Fabric.Message)
 }
 
 // asked adds a link that the agent of a Node has to be asked for.
@@ -162,12 +162,12 @@ func (b *builder) asked(node string, answers map[string]Answer, step string, jud
 	})
 }
 
-func sessionsLink(a Agent) Link {
-	if !a.Ready {
-		return broken(noReason, "it waits for that; its log says more", "the agent waits for %s", a.WaitingFor)
+func sessionsLink(agent Agent) Link {
+	if !agent.Ready {
+		return broken(noReason, "it waits for that; its log says more", "the agent waits for %s", agent.WaitingFor)
 	}
 	var down []AgentSession
-	for _, s := range a.Sessions {
+	for _, s := range agent.Sessions {
 		if !s.Up {
 			down = append(down, s)
 		}
@@ -177,23 +177,23 @@ func sessionsLink(a Agent) Link {
 		text = append(text, s.down())
 	}
 	switch {
-	case len(down) == len(a.Sessions) && len(down) > 0:
+	case len(down) == len(agent.Sessions) && len(down) > 0:
 		return broken(down[0].Cause, "plinth explain "+down[0].Cause, "%s", someOf(text))
 	case len(down) > 0:
-		return Link{Mark: LinkDegraded, Reason: down[0].Cause, Text: fmt.Sprintf("%d of %d are up; %s", len(a.Sessions)-len(down), len(a.Sessions), someOf(text)), Help: "plinth explain " + down[0].Cause}
+		return Link{Mark: LinkDegraded, Reason: down[0].Cause, Text: fmt.Sprintf("%d of %d are up; %s", len(agent.Sessions)-len(down), len(agent.Sessions), someOf(text)), Help: "plinth explain " + down[0].Cause}
 	}
-	return ok("%s up", countOf(len(a.Sessions), "session"))
+	return ok("%s up", countOf(len(agent.Sessions), "session"))
 }
 
-func routesLink(a Agent) Link {
-	if a.Routes.Held == a.Routes.Wanted && len(a.Unrouted) == 0 {
-		return ok("%d of %d in the kernel", a.Routes.Held, a.Routes.Wanted)
+func routesLink(agent Agent) Link {
+	if agent.Routes.Held == agent.Routes.Wanted && len(agent.Unrouted) == 0 {
+		return ok("%d of %d in the kernel", agent.Routes.Held, agent.Routes.Wanted)
 	}
-	why := slices.Clone(a.Routes.Failed)
-	for _, r := range a.Unrouted {
+	why := slices.Clone(agent.Routes.Failed)
+	for _, r := range agent.Unrouted {
 		why = append(why, fmt.Sprintf("%s of node %s: %s", r.PodCIDR, r.Node, r.Reason))
 	}
-	return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d in the kernel; %s", a.Routes.Held, a.Routes.Wanted, someOf(why)), Help: "docs/reference/agent.md says what is in the kernel"}
+	return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d in the kernel; %s", agent.Routes.Held, agent.Routes.Wanted, someOf(why)), Help: "docs/reference/agent.md says what is in the kernel"}
 }
 
 func settingsLink(a Agent) Link {

@@ -12,8 +12,8 @@ import (
 // WhyRouter follows a router from the machines that are to have a session with it to what they
 // announce to it.
 func WhyRouter(seen Observed, name string, answers map[string]Answer) Chain {
-	b := &builder{chain: Chain{What: "router/" + name}}
-	b.link("inventory", func() Link {
+	chain := &builder{chain: Chain{What: "router/" + name}}
+	chain.link("inventory", func() Link {
 		if seen.Inventory == nil {
 			return inventoryLink(seen)
 		}
@@ -24,27 +24,27 @@ func WhyRouter(seen Observed, name string, answers map[string]Answer) Chain {
 		return ok("%s, %s, port %d", joinAddrs(r.Addresses), r.ASN, r.Port)
 	})
 	var nodes []Node
-	b.link("machines", func() Link {
+	chain.link("machines", func() Link {
 		var l Link
 		l, nodes = peersLink(seen, name)
 		return l
 	})
-	b.link("fabric", func() Link { return fabricsLink(nodes) })
-	b.link("sessions", func() Link {
+	chain.link("fabric", func() Link { return fabricsLink(nodes) })
+	chain.link("sessions", func() Link {
 		ask := askedOf(nodes)
 		if answers == nil {
-			b.chain.Ask = ask
+			chain.chain.Ask = ask
 			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
 		}
 		return routerSessionsLink(name, ask, answers)
 	})
-	b.link("announced", func() Link {
+	chain.link("announced", func() Link {
 		if answers == nil {
 			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
 		}
 		return routerAnnouncedLink(name, askedOf(nodes), answers)
 	})
-	return b.chain
+	return chain.chain
 }
 
 // peersLink returns the Nodes of machines that the inventory gives a session with a router.
@@ -52,13 +52,13 @@ func peersLink(seen Observed, router string) (Link, []Node) {
 	known := match(seen).nodes
 	var nodes []Node
 	active, absent := 0, 0
-	for m := range seen.Inventory.Machines() {
-		peers := slices.ContainsFunc(seen.Inventory.Sessions(m), func(s inventory.Session) bool { return s.Router == router })
-		if !peers || m.State != inventory.StateActive {
+	for machine := range seen.Inventory.Machines() {
+		peers := slices.ContainsFunc(seen.Inventory.Sessions(machine), func(s inventory.Session) bool { return s.Router == router })
+		if !peers || machine.State != inventory.StateActive {
 			continue
 		}
 		active++
-		if n, has := known[m.Name]; has {
+		if n, has := known[machine.Name]; has {
 			nodes = append(nodes, n)
 		} else {
 			absent++

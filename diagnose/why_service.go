@@ -16,30 +16,30 @@ import (
 // WhyService follows a Service from its class to the routers that are told of its VIPs. Without answers
 // the chain ends where agents have to be asked, and says which.
 func WhyService(seen Observed, key lb.ServiceKey, answers map[string]Answer) Chain {
-	b := &builder{chain: Chain{What: "svc/" + key.String()}}
-	s, there := seen.service(key)
+	chain := &builder{chain: Chain{What: "svc/" + key.String()}}
+	service, there := seen.service(key)
 	vips := seen.vipsOf(key)
-	b.link("inventory", func() Link { return inventoryLink(seen) })
-	b.link("Service", func() Link { return classLink(s, there) })
-	b.link("pool", func() Link { return allocatedLink(s, vips) })
-	b.link("address", func() Link { return claimLink(seen, s, vips) })
-	b.link("status", func() Link { return shownLink(s, vips) })
-	b.announcement(seen, vips, answers)
-	return b.chain
+	chain.link("inventory", func() Link { return inventoryLink(seen) })
+	chain.link("Service", func() Link { return classLink(service, there) })
+	chain.link("pool", func() Link { return allocatedLink(service, vips) })
+	chain.link("address", func() Link { return claimLink(seen, service, vips) })
+	chain.link("status", func() Link { return shownLink(service, vips) })
+	chain.announcement(seen, vips, answers)
+	return chain.chain
 }
 
 // WhyVIP follows an address from the pool that has it to the routers that are told of it.
 func WhyVIP(seen Observed, vip netip.Addr, answers map[string]Answer) Chain {
-	b := &builder{chain: Chain{What: "vip/" + vip.String()}}
+	chain := &builder{chain: Chain{What: "vip/" + vip.String()}}
 	var by []lb.ServiceKey
 	for _, s := range seen.Cluster.Services {
 		if slices.Contains(s.VIPs, vip) {
 			by = append(by, s.Key)
 		}
 	}
-	b.link("inventory", func() Link { return inventoryLink(seen) })
-	b.link("address", func() Link { return holderLink(seen, vip, by) })
-	b.link("status", func() Link {
+	chain.link("inventory", func() Link { return inventoryLink(seen) })
+	chain.link("address", func() Link { return holderLink(seen, vip, by) })
+	chain.link("status", func() Link {
 		for _, key := range by {
 			s, _ := seen.service(key)
 			if l := shownLink(s, []netip.Addr{vip}); l.Mark != LinkOK {
@@ -48,8 +48,8 @@ func WhyVIP(seen Observed, vip netip.Addr, answers map[string]Answer) Chain {
 		}
 		return ok("shown by %s", holders(by))
 	})
-	b.announcement(seen, []netip.Addr{vip}, answers)
-	return b.chain
+	chain.announcement(seen, []netip.Addr{vip}, answers)
+	return chain.chain
 }
 
 func inventoryLink(seen Observed) Link {
@@ -65,31 +65,31 @@ func inventoryLink(seen Observed) Link {
 	return ok("%s, generation %s, is in force", seen.Inventory.Name, cmp.Or(seen.Edit.Generation, "unknown"))
 }
 
-func classLink(s Service, there bool) Link {
+func classLink(service Service, there bool) Link {
 	switch {
 	case !there:
 		return broken(noReason, "kubectl get services -A shows the type of each", "there is no such Service of type LoadBalancer")
-	case !s.ours():
-		return broken(noReason, "leave loadBalancerClass out, or make it "+lb.LoadBalancerClass+"; it cannot be changed later", "its class is %s: another program answers it", s.Class)
-	case s.Proxy == lb.NoProxy:
-		return Link{Mark: LinkDegraded, Reason: string(s.Proxy.Reason()), Text: leftAlone(s.Proxy), Help: "take the label off: it is for EndpointSlices"}
-	case s.Proxy != lb.KubeProxy:
-		return Link{Mark: LinkDegraded, Reason: string(s.Proxy.Reason()), Text: leftAlone(s.Proxy), Help: "take the label off, or look whether that program serves it"}
-	case s.Class == "":
+	case !service.ours():
+		return broken(noReason, "leave loadBalancerClass out, or make it "+lb.LoadBalancerClass+"; it cannot be changed later", "its class is %s: another program answers it", service.Class)
+	case service.Proxy == lb.NoProxy:
+		return Link{Mark: LinkDegraded, Reason: string(service.Proxy.Reason()), Text: leftAlone(service.Proxy), Help: "take the label off: it is for EndpointSlices"}
+	case service.Proxy != lb.KubeProxy:
+		return Link{Mark: LinkDegraded, Reason: string(service.Proxy.Reason()), Text: leftAlone(service.Proxy), Help: "take the label off, or look whether that program serves it"}
+	case service.Class == "":
 		return ok("of type LoadBalancer, without a class")
 	}
-	return ok("of type LoadBalancer, class %s", s.Class)
+	return ok("of type LoadBalancer, class %s", service.Class)
 }
 
 // allocatedLink is the controller's word on whether a pool lets the Service in.
-func allocatedLink(s Service, vips []netip.Addr) Link {
+func allocatedLink(service Service, vips []netip.Addr) Link {
 	switch {
-	case s.Allocated.isTrue():
-		return ok("%s", cmp.Or(s.Allocated.Message, "the controller gave what it asks for"))
-	case s.Allocated.Status != "" && len(vips) > 0:
-		return Link{Mark: LinkDegraded, Reason: s.Allocated.Reason, Text: fmt.Sprintf("it holds %s; %s", joinAddrs(vips), s.Allocated.Message), Help: "plinth explain " + s.Allocated.Reason}
-	case s.Allocated.Status != "":
-		return broken(s.Allocated.Reason, "plinth explain "+s.Allocated.Reason, "%s", s.Allocated.Message)
+	case service.Allocated.isTrue():
+		return ok("%s", cmp.Or(service.Allocated.Message, "the controller gave what it asks for"))
+	case service.Allocated.Status != "" && len(vips) > 0:
+		return Link{Mark: LinkDegraded, Reason: service.Allocated.Reason, Text: fmt.Sprintf("it holds %s; %s", joinAddrs(vips), service.Allocated.Message), Help: "plinth explain " + service.Allocated.Reason}
+	case service.Allocated.Status != "":
+		return broken(service.Allocated.Reason, "plinth explain "+service.Allocated.Reason, "%s", service.Allocated.Message)
 	case len(vips) > 0:
 		return ok("it holds %s", joinAddrs(vips))
 	}
@@ -218,23 +218,23 @@ func planLink(seen Observed, vips []netip.Addr) Link {
 }
 
 // withSessions is a cluster whose machines all have an agent with its sessions, and the rules of kube-proxy.
-func withSessions(c preview.Cluster) preview.Cluster {
-	c.Nodes = maps.Clone(c.Nodes)
-	for name, n := range c.Nodes {
+func withSessions(cluster preview.Cluster) preview.Cluster {
+	cluster.Nodes = maps.Clone(cluster.Nodes)
+	for name, n := range cluster.Nodes {
 		n.NoSession, n.NoAgent, n.NoRules = false, false, false
-		c.Nodes[name] = n
+		cluster.Nodes[name] = n
 	}
-	return c
+	return cluster
 }
 
 // servedEverywhere is a cluster whose Services all have endpoints, wherever they are looked for.
-func servedEverywhere(c preview.Cluster) preview.Cluster {
-	c.Services = slices.Clone(c.Services)
+func servedEverywhere(cluster preview.Cluster) preview.Cluster {
+	cluster.Services = slices.Clone(cluster.Services)
 	some := advertise.Spread{Ready: map[string]int{"": 1}}
-	for i := range c.Services {
-		c.Services[i].LocalTraffic, c.Services[i].Endpoints = false, map[lb.Family]advertise.Spread{lb.IPv4: some, lb.IPv6: some}
+	for i := range cluster.Services {
+		cluster.Services[i].LocalTraffic, cluster.Services[i].Endpoints = false, map[lb.Family]advertise.Spread{lb.IPv4: some, lb.IPv6: some}
 	}
-	return c
+	return cluster
 }
 
 // machinesLink looks at the machines that are to announce: their Nodes, and what their agents say of
@@ -274,18 +274,18 @@ func has(n int) string {
 
 // notServing is why a machine's Node does not announce what it is to, be it that kube-proxy serves it by its rules, and the name of
 // that, if it has one; empty: it does, or may.
-func notServing(n Node, byRules bool) (why string, reason lb.Reason) {
+func notServing(node Node, byRules bool) (why string, reason lb.Reason) {
 	switch {
-	case n.Name == "":
+	case node.Name == "":
 		return "it has no Node", noReason
-	case n.Kubelet.Status == "Unknown":
+	case node.Kubelet.Status == "Unknown":
 		return "its kubelet is not heard of", noReason
-	case n.Fabric.Status == "":
+	case node.Fabric.Status == "":
 		return "no agent has ever said anything", lb.NoAgent
-	case n.Fabric.Status == "False" && n.report().NoSessionIsUp():
-		return n.report().String(), lb.NoSessionUp
+	case node.Fabric.Status == "False" && node.report().NoSessionIsUp():
+		return node.report().String(), lb.NoSessionUp
 	}
-	if byRules && n.report().RulesLost.All() {
+	if byRules && node.report().RulesLost.All() {
 		return "kube-proxy's rules are gone", lb.ProxyRulesLost
 	}
 	return "", noReason
@@ -337,23 +337,23 @@ func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer)
 }
 
 // notAnnounced is why an agent announces one of the addresses to nobody; empty: it announces all.
-func notAnnounced(a Agent, vips []netip.Addr) string {
+func notAnnounced(agent Agent, vips []netip.Addr) string {
 	for _, vip := range vips {
-		if slices.ContainsFunc(a.Sessions, func(s AgentSession) bool { return s.tells(vip) }) {
+		if slices.ContainsFunc(agent.Sessions, func(s AgentSession) bool { return s.tells(vip) }) {
 			continue
 		}
-		for _, r := range a.Refusals {
+		for _, r := range agent.Refusals {
 			if r.VIP == vip.String() {
 				return r.VIP + ": " + r.Reason
 			}
 		}
-		for _, s := range a.Sessions {
+		for _, s := range agent.Sessions {
 			if !s.Up {
 				return s.down()
 			}
 		}
-		if !a.Ready {
-			return "it waits for " + a.WaitingFor
+		if !agent.Ready {
+			return "it waits for " + agent.WaitingFor
 		}
 		return vip.String() + " is in no adj-RIB-out"
 	}

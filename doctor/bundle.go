@@ -53,20 +53,20 @@ var ErrNoBundle = errors.New("it is no bundle of plinth doctor")
 
 // Open reads a bundle.
 func Open(text []byte) (Cluster, error) {
-	var b bundle
-	if err := yaml.UnmarshalStrict(text, &b); err != nil {
+	var opened bundle
+	if err := yaml.UnmarshalStrict(text, &opened); err != nil {
 		return Cluster{}, fmt.Errorf("%w: %w", ErrNoBundle, err)
 	}
-	if b.APIVersion != bundleVersion || b.Kind != bundleKind {
-		return Cluster{}, fmt.Errorf("%w: want apiVersion %s and kind %s, got %q and %q", ErrNoBundle, bundleVersion, bundleKind, b.APIVersion, b.Kind)
+	if opened.APIVersion != bundleVersion || opened.Kind != bundleKind {
+		return Cluster{}, fmt.Errorf("%w: want apiVersion %s and kind %s, got %q and %q", ErrNoBundle, bundleVersion, bundleKind, opened.APIVersion, opened.Kind)
 	}
-	if b.Inventory == "" {
-		return b.Cluster, nil
+	if opened.Inventory == "" {
+		return opened.Cluster, nil
 	}
-	inv, problems := document.Parse(document.Document{Source: "the bundle's inventory", Data: []byte(b.Inventory)})
+	inv, problems := document.Parse(document.Document{Source: "the bundle's inventory", Data: []byte(opened.Inventory)})
 	if err := problems.Err(); err != nil {
 		return Cluster{}, err
 	}
-	b.Cluster.Inventory = inv
-	return b.Cluster, nil
+	opened.Cluster.Inventory = inv
+	return opened.Cluster, nil
 }

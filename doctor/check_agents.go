@@ -25,15 +25,15 @@ var routerSilent = eachAgent(func(n Node, a Agent) (out []Finding) {
 })
 
 // mendSession is what helps by the cause.
-func mendSession(s Session) []Mend {
-	explain := run("plinth explain", Quoted(s.Cause))
-	switch s.Cause {
+func mendSession(session Session) []Mend {
+	explain := run("plinth explain", Quoted(session.Cause))
+	switch session.Cause {
 	case "PasswordMissing":
-		return []Mend{run("plinth explain passwordFrom"), say("and make the Secret, in the namespace of Plinth, that the inventory names for router " + s.Router)}
+		return []Mend{run("plinth explain passwordFrom"), say("and make the Secret, in the namespace of Plinth, that the inventory names for router " + session.Router)}
 	case "SessionTaken":
 		return []Mend{explain, say("docs/guides/other-bgp-speakers.md")}
 	}
-	return []Mend{run("plinth router-config", Quoted(s.Router), "cluster"), say("load that on the router, or see there what differs"), explain}
+	return []Mend{run("plinth router-config", Quoted(session.Router), "cluster"), say("load that on the router, or see there what differs"), explain}
 }
 
 // linkFindings are of the link problems of some reasons.

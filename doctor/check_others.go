@@ -54,18 +54,18 @@ func rancher(distribution, setting, on string) Mend {
 }
 
 // endController is what ends the cloud controller manager that has a lease.
-func (c Cluster) endController(l Lease) []Mend {
+func (c Cluster) endController(lease Lease) []Mend {
 	for _, w := range c.Workloads {
 		if isCloudController(w) {
 			return w.stop()
 		}
 	}
 	for _, distribution := range []string{"k3s", "rke2"} {
-		if strings.Contains(l.Program+l.Name, distribution) {
+		if strings.Contains(lease.Program+lease.Name, distribution) {
 			return []Mend{rancher(distribution, "disable-cloud-controller: true", "each server of "+distribution)}
 		}
 	}
-	return []Mend{say("end the cloud controller manager " + l.Program + " on " + l.Holder + "; where it is to stay, give Plinth's a lease and a port of its own: docs/guides/install.md, \"Beside another cloud controller manager\"")}
+	return []Mend{say("end the cloud controller manager " + lease.Program + " on " + lease.Holder + "; where it is to stay, give Plinth's a lease and a port of its own: docs/guides/install.md, \"Beside another cloud controller manager\"")}
 }
 
 // isCloudController knows cloud controller managers by the names that their images have. kube-vip's is a balancer alone.
@@ -151,14 +151,14 @@ var portTaken = eachWorkload(func(c Cluster, w Workload) (out []Finding) {
 })
 
 func serviceLBRunning(c Cluster) (out []Finding) {
-	for _, w := range c.Workloads {
-		if w.Service == "" {
+	for _, workload := range c.Workloads {
+		if workload.Service == "" {
 			continue
 		}
-		out = append(out, found(w.at(), "it leads traffic of machines' ports to Service "+w.Service,
+		out = append(out, found(workload.at(), "it leads traffic of machines' ports to Service "+workload.Service,
 			say("where --disable is among the arguments of k3s' servers, or enable-servicelb in RKE2's configuration, change it there"),
 			rancher("k3s", "disable+: [servicelb]", "each server of k3s"),
-			kubectl(w.Namespace, "delete", "daemonset", Quoted(w.Name))))
+			kubectl(workload.Namespace, "delete", "daemonset", Quoted(workload.Name))))
 	}
 	return out
 }
@@ -200,17 +200,17 @@ func (w Workload) stopServing() []Mend {
 	return []Mend{say("set svc_enable to false in the file of the static Pod " + w.Name + ", and leave it where it is: it has the address of the API server, too")}
 }
 
-func otherBalancer(c Cluster) (out []Finding) {
-	if c.classOnly() {
+func otherBalancer(cluster Cluster) (out []Finding) {
+	if cluster.classOnly() {
 		return nil
 	}
-	for _, w := range c.Workloads {
+	for _, w := range cluster.Workloads {
 		if name := balancerOf(w); name != "" {
 			out = append(out, found(w.at(), "it is of "+name+", which serves Services of type LoadBalancer", append([]Mend{say(migrations[name])}, w.stopServing()...)...))
 		}
 	}
 	var last Object
-	for _, b := range c.Blocks { // what gives from these is a part of the CNI
+	for _, b := range cluster.Blocks { // what gives from these is a part of the CNI
 		if b.Use == ForVIPs && b.Of != last && (strings.HasSuffix(b.Of.Kind, ".cilium.io") || strings.HasSuffix(b.Of.Kind, ".projectcalico.org")) {
 			last = b.Of
 			out = append(out, found(b.Of.String(), "the CNI gives Services of type LoadBalancer addresses of "+b.Prefix.String(),
@@ -229,23 +229,23 @@ var migrations = map[string]string{
 	"kube-vip": "to keep all addresses and connections, and kube-vip for the API server: docs/guides/migrate-on-link.md; without it its VIPs answer no more from that moment",
 }
 
-func otherSpeaker(c Cluster) (out []Finding) {
-	if c.Inventory == nil {
+func otherSpeaker(cluster Cluster) (out []Finding) {
+	if cluster.Inventory == nil {
 		return nil
 	}
-	for _, n := range c.Neighbours {
-		for _, r := range c.Inventory.Routers {
-			if !slices.Contains(r.Addresses, n.Address) {
+	for _, neighbour := range cluster.Neighbours {
+		for _, router := range cluster.Inventory.Routers {
+			if !slices.Contains(router.Addresses, neighbour.Address) {
 				continue
 			}
 			mend := []Mend{say("give one of the two an address or a router of its own: docs/guides/other-bgp-speakers.md")}
-			if n.Of.Kind == "bgppeers.metallb.io" { // what others announce may be pods' routes
+			if neighbour.Of.Kind == "bgppeers.metallb.io" { // what others announce may be pods' routes
 				mend = []Mend{say(migrations["MetalLB"])}
-				if !slices.ContainsFunc(c.Workloads, func(w Workload) bool { return balancerOf(w) == "MetalLB" }) { // nobody has these sessions any more
-					mend = append(mend, n.Of.remove())
+				if !slices.ContainsFunc(cluster.Workloads, func(w Workload) bool { return balancerOf(w) == "MetalLB" }) { // nobody has these sessions any more
+					mend = append(mend, neighbour.Of.remove())
 				}
 			}
-			out = append(out, found(n.Of.String(), fmt.Sprintf("another speaker has sessions with router %s, %s", r.Name, n.Address), mend...))
+			out = append(out, found(neighbour.Of.String(), fmt.Sprintf("another speaker has sessions with router %s, %s", router.Name, neighbour.Address), mend...))
 		}
 	}
 	return out

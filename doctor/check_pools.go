@@ -34,13 +34,13 @@ var nodeInPool = eachNode(func(c Cluster, n Node) (out []Finding) {
 	return out
 })
 
-func podRangeInPool(c Cluster) (out []Finding) {
-	for _, n := range c.Nodes {
+func podRangeInPool(cluster Cluster) (out []Finding) {
+	for _, n := range cluster.Nodes {
 		for _, p := range n.PodCIDRs {
-			out = append(out, c.inPools(p, "node "+n.Name, "which its pods have", exclude(p))...)
+			out = append(out, cluster.inPools(p, "node "+n.Name, "which its pods have", exclude(p))...)
 		}
 	}
-	return append(out, c.blocksInPools(ForPods, "which pods are given addresses from")...)
+	return append(out, cluster.blocksInPools(ForPods, "which pods are given addresses from")...)
 }
 
 func (c Cluster) blocksInPools(use Use, whose string) (out []Finding) {
@@ -82,15 +82,15 @@ func (s Service) at() string { return "service " + s.Namespace + "/" + s.Name }
 
 // otherPoolInPool tells of pools of a balancer that runs. What is left of one that is gone does no harm.
 func otherPoolInPool(c Cluster) (out []Finding) {
-	for _, b := range c.Blocks {
-		if b.Use != ForVIPs || !c.givesFrom(b.Of) {
+	for _, block := range c.Blocks {
+		if block.Use != ForVIPs || !c.givesFrom(block.Of) {
 			continue
 		}
-		out = append(out, c.inPools(b.Prefix, b.Of.String(), "which another balancer gives from", func(pool string) []Mend {
-			if b.Of.Kind == "configmap" {
-				return exclude(b.Prefix)(pool)
+		out = append(out, c.inPools(block.Prefix, block.Of.String(), "which another balancer gives from", func(pool string) []Mend {
+			if block.Of.Kind == "configmap" {
+				return exclude(block.Prefix)(pool)
 			}
-			return []Mend{say("its addresses may be in use: let Plinth take them over by the guide that OtherBalancer names, and delete it (" + b.Of.remove().Run + ") after that, or give pool " + pool + " other addresses")}
+			return []Mend{say("its addresses may be in use: let Plinth take them over by the guide that OtherBalancer names, and delete it (" + block.Of.remove().Run + ") after that, or give pool " + pool + " other addresses")}
 		})...)
 	}
 	return out
@@ -115,17 +115,17 @@ func (c Cluster) givesFrom(pool Object) bool {
 
 // statusNotHeld tells of addresses that nobody takes back. While another balancer runs, its addresses are its own, and before Plinth's
 // controller leads it is to take them over.
-func statusNotHeld(c Cluster) (out []Finding) {
-	if !c.leads() || len(otherBalancer(c)) > 0 || c.classOnly() {
+func statusNotHeld(cluster Cluster) (out []Finding) {
+	if !cluster.leads() || len(otherBalancer(cluster)) > 0 || cluster.classOnly() {
 		return nil
 	}
-	for _, s := range c.Services {
-		if s.Allocated || s.Foreign {
+	for _, service := range cluster.Services {
+		if service.Allocated || service.Foreign {
 			continue
 		}
-		for _, a := range s.Shown {
-			out = append(out, c.inPools(single(a), s.at(), "which its status shows, and Plinth has not given", func(string) []Mend {
-				return []Mend{kubectl(s.Namespace, "patch", "service", Quoted(s.Name), `--subresource=status --type=merge -p '{"status":{"loadBalancer":null}}'`)}
+		for _, a := range service.Shown {
+			out = append(out, cluster.inPools(single(a), service.at(), "which its status shows, and Plinth has not given", func(string) []Mend {
+				return []Mend{kubectl(service.Namespace, "patch", "service", Quoted(service.Name), `--subresource=status --type=merge -p '{"status":{"loadBalancer":null}}'`)}
 			})...)
 		}
 	}

@@ -33,17 +33,17 @@ func (c Cluster) onLink() (pools []string) {
 }
 
 func strictARPOff(c Cluster) []Finding {
-	p := c.Proxy
-	if p == nil || p.Mode != "ipvs" || p.StrictARP == "true" || c.Inventory != nil && len(c.onLink()) == 0 {
+	proxy := c.Proxy
+	if proxy == nil || proxy.Mode != "ipvs" || proxy.StrictARP == "true" || c.Inventory != nil && len(c.onLink()) == 0 {
 		return nil
 	}
 	expression := `s/strictARP: false/strictARP: true/`
-	if p.StrictARP == "" && p.IPVS {
+	if proxy.StrictARP == "" && proxy.IPVS {
 		expression = `s/^\( *\)ipvs:.*$/\1ipvs:\n\1  strictARP: true/`
-	} else if p.StrictARP == "" {
+	} else if proxy.StrictARP == "" {
 		expression = `s/^\( *\)mode: .*$/&\n\1ipvs:\n\1  strictARP: true/`
 	}
-	return []Finding{found(p.at(), "kube-proxy runs in mode ipvs without strictARP, so that every machine answers for VIPs on the link", p.edit(expression)...)}
+	return []Finding{found(proxy.at(), "kube-proxy runs in mode ipvs without strictARP, so that every machine answers for VIPs on the link", proxy.edit(expression)...)}
 }
 
 // modes are those whose rules Plinth finds.
@@ -73,16 +73,16 @@ func (c Cluster) asked() string {
 	return ""
 }
 
-func proxyHealthElsewhere(c Cluster) []Finding {
-	if c.Proxy == nil || c.ProxyReplaced {
+func proxyHealthElsewhere(cluster Cluster) []Finding {
+	if cluster.Proxy == nil || cluster.ProxyReplaced {
 		return nil
 	}
-	asked, err := netip.ParseAddrPort(c.asked())
-	serves, err2 := netip.ParseAddrPort(c.Proxy.Health)
+	asked, err := netip.ParseAddrPort(cluster.asked())
+	serves, err2 := netip.ParseAddrPort(cluster.Proxy.Health)
 	if err != nil || err2 != nil || asked.Port() == serves.Port() && (serves.Addr().IsUnspecified() || serves.Addr() == asked.Addr()) {
 		return nil
 	}
-	return []Finding{found(c.Proxy.at(), fmt.Sprintf("kube-proxy answers for its health at %s, and agents ask %s", serves, asked), c.Proxy.edit(`s/^\( *\)healthzBindAddress: .*$/\1healthzBindAddress: 0.0.0.0:10256/`)...)}
+	return []Finding{found(cluster.Proxy.at(), fmt.Sprintf("kube-proxy answers for its health at %s, and agents ask %s", serves, asked), cluster.Proxy.edit(`s/^\( *\)healthzBindAddress: .*$/\1healthzBindAddress: 0.0.0.0:10256/`)...)}
 }
 
 func proxyReplaced(c Cluster) []Finding {
@@ -99,24 +99,24 @@ func proxyReplaced(c Cluster) []Finding {
 	return nil
 }
 
-func clusterCIDRTooWide(c Cluster) (out []Finding) {
-	if c.Proxy == nil {
+func clusterCIDRTooWide(cluster Cluster) (out []Finding) {
+	if cluster.Proxy == nil {
 		return nil
 	}
-	for _, p := range c.Proxy.ClusterCIDR {
+	for _, prefix := range cluster.Proxy.ClusterCIDR {
 		what := ""
-		for _, n := range c.Nodes {
-			if n.holdsAddress(p) {
+		for _, n := range cluster.Nodes {
+			if n.holdsAddress(prefix) {
 				what = "node " + n.Name
 			}
 		}
-		if c.Inventory != nil && what == "" {
-			for _, pool := range c.Inventory.PoolRanges().Having(p) {
+		if cluster.Inventory != nil && what == "" {
+			for _, pool := range cluster.Inventory.PoolRanges().Having(prefix) {
 				what = "pool " + pool
 			}
 		}
 		if what != "" {
-			out = append(out, found(c.Proxy.at(), fmt.Sprintf("its clusterCIDR %s covers %s", p, what), c.Proxy.edit(`s/^\( *\)clusterCIDR: .*$/\1clusterCIDR: ""/`)...))
+			out = append(out, found(cluster.Proxy.at(), fmt.Sprintf("its clusterCIDR %s covers %s", prefix, what), cluster.Proxy.edit(`s/^\( *\)clusterCIDR: .*$/\1clusterCIDR: ""/`)...))
 		}
 	}
 	return out

@@ -10,28 +10,28 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-func readNode(n *v1.Node) Node {
-	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	_, controlPlane := n.Labels[controlPlaneLabel]
+func readNode(node *v1.Node) Node {
+	_, excluded := node.Labels[v1.LabelNodeExcludeBalancers]
+	_, controlPlane := node.Labels[controlPlaneLabel]
 	out := Node{
-		Name: n.Name, Excluded: excluded, ControlPlane: controlPlane, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
-		NodeIPs: listOf(addresses(strings.Split(n.Annotations[providedNodeIP], ","))),
-		Kubelet: n.Status.NodeInfo.KubeletVersion, System: n.Status.NodeInfo.OperatingSystem,
+		Name: node.Name, Excluded: excluded, ControlPlane: controlPlane, ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID,
+		NodeIPs: listOf(addresses(strings.Split(node.Annotations[providedNodeIP], ","))),
+		Kubelet: node.Status.NodeInfo.KubeletVersion, System: node.Status.NodeInfo.OperatingSystem,
 	}
-	for _, t := range n.Spec.Taints {
+	for _, t := range node.Spec.Taints {
 		out.Taints = append(out.Taints, t.Key)
 	}
 	slices.Sort(out.Taints)
 	out.Taints = slices.Compact(out.Taints)
-	for _, a := range n.Status.Addresses {
+	for _, a := range node.Status.Addresses {
 		if a.Type == v1.NodeInternalIP || a.Type == v1.NodeExternalIP {
 			out.Addresses = append(out.Addresses, addresses([]string{a.Address})...)
 		}
 	}
-	for _, s := range n.Spec.PodCIDRs {
+	for _, s := range node.Spec.PodCIDRs {
 		out.PodCIDRs = append(out.PodCIDRs, prefixes(s)...)
 	}
-	for _, condition := range n.Status.Conditions {
+	for _, condition := range node.Status.Conditions {
 		switch condition.Type {
 		case v1.NodeReady:
 			out.Ready = condition.Status == v1.ConditionTrue
@@ -55,19 +55,19 @@ func listOf(all []netip.Addr) string {
 }
 
 // readAgent takes what mends something from an agent's report.
-func readAgent(r lb.Report) *Agent {
-	a := &Agent{Links: r.Links, RulesLost: r.RulesLost.Gone}
-	for _, d := range r.Down {
+func readAgent(report lb.Report) *Agent {
+	agent := &Agent{Links: report.Links, RulesLost: report.RulesLost.Gone}
+	for _, d := range report.Down {
 		if d.Router != "" && isCause(d.Cause) {
-			a.Sessions = append(a.Sessions, Session(d))
+			agent.Sessions = append(agent.Sessions, Session(d))
 		}
 	}
-	for _, s := range r.Settings {
+	for _, s := range report.Settings {
 		if s.Want != "" {
-			a.Settings = append(a.Settings, Setting(s))
+			agent.Settings = append(agent.Settings, Setting(s))
 		}
 	}
-	return a
+	return agent
 }
 
 // isCause reports whether a word is one of docs/reference/reasons.md: "lacks pod CIDRs" is of a session that is up.

@@ -72,28 +72,28 @@ func hostOf(s string) string {
 
 // readWorkload reads the containers of a pod.
 func readWorkload(kind, namespace, name string, pod *v1.PodSpec) Workload {
-	w := Workload{Kind: kind, Namespace: namespace, Name: name}
+	workload := Workload{Kind: kind, Namespace: namespace, Name: name}
 	for i := range pod.Containers {
 		container := &pod.Containers[i]
-		w.Programs = append(w.Programs, programOf(container.Image))
-		w.readFlags(slices.Concat(container.Command, container.Args))
+		workload.Programs = append(workload.Programs, programOf(container.Image))
+		workload.readFlags(slices.Concat(container.Command, container.Args))
 		for _, p := range container.Ports {
 			switch protocol := string(p.Protocol); {
 			case p.HostPort > 0:
-				w.addPort(protocol, p.HostPort)
+				workload.addPort(protocol, p.HostPort)
 			case pod.HostNetwork:
-				w.addPort(protocol, p.ContainerPort)
+				workload.addPort(protocol, p.ContainerPort)
 			}
 		}
 		if s := container.SecurityContext; s != nil {
-			w.Raw = w.Raw || s.Privileged != nil && *s.Privileged || s.Capabilities != nil && slices.ContainsFunc(s.Capabilities.Add, func(c v1.Capability) bool {
+			workload.Raw = workload.Raw || s.Privileged != nil && *s.Privileged || s.Capabilities != nil && slices.ContainsFunc(s.Capabilities.Add, func(c v1.Capability) bool {
 				return strings.TrimPrefix(string(c), "CAP_") == "NET_RAW" || c == "ALL"
 			})
 		}
 	}
-	w.Serves = w.is(kubeVIP) && settings(pod)["svc_enable"] == "true"
-	w.HoldsAPI = w.is(kubeVIP) && settings(pod)["cp_enable"] == "true"
-	return w
+	workload.Serves = workload.is(kubeVIP) && settings(pod)["svc_enable"] == "true"
+	workload.HoldsAPI = workload.is(kubeVIP) && settings(pod)["cp_enable"] == "true"
+	return workload
 }
 
 func (w *Workload) addPort(protocol string, number int32) {
@@ -158,12 +158,12 @@ func settings(pod *v1.PodSpec) map[string]string {
 }
 
 // addWorkload keeps a workload, and what its pod says of routers. kube-vip has neighbours as address:AS:password:multihop.
-func (c *Cluster) addWorkload(w Workload, pod *v1.PodSpec) {
-	at := Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
-	if !w.Runs {
+func (c *Cluster) addWorkload(workload Workload, pod *v1.PodSpec) {
+	at := Object{Kind: workload.Kind, Namespace: workload.Namespace, Name: workload.Name}
+	if !workload.Runs {
 		return
 	}
-	if set := settings(pod); w.is(kubeVIP) && set["bgp_enable"] == "true" {
+	if set := settings(pod); workload.is(kubeVIP) && set["bgp_enable"] == "true" {
 		c.addNeighbours(at, set["bgp_peeraddress"])
 		for peer := range strings.SplitSeq(set["bgp_peers"], ",") {
 			address, _, _ := strings.Cut(strings.TrimPrefix(peer, "["), "]")
@@ -173,10 +173,10 @@ func (c *Cluster) addWorkload(w Workload, pod *v1.PodSpec) {
 			c.addNeighbours(at, address)
 		}
 	}
-	if w.is(kubeRouter) && w.Flags["run-router"] != "false" {
-		c.addNeighbours(at, strings.Split(w.Flags["peer-router-ips"], ",")...)
+	if workload.is(kubeRouter) && workload.Flags["run-router"] != "false" {
+		c.addNeighbours(at, strings.Split(workload.Flags["peer-router-ips"], ",")...)
 	}
-	c.Workloads = append(c.Workloads, w)
+	c.Workloads = append(c.Workloads, workload)
 }
 
 // selectsSome reports whether a pod may be on one of the Nodes, by its node selector.

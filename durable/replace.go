@@ -10,17 +10,17 @@ import (
 // Replace writes a file that is its owner's alone (mode 0600). A reader, or a crash, finds
 // the old content or the new, and the new one lasts once Replace has returned nil.
 func Replace(file string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), partOf(file)) // mode 0600
+	tmp, err := os.CreateTemp(filepath.Dir(file), partOf(file)) // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
+	_, err = tmp.Write(content)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), file)
+		err = os.Rename(tmp.Name(), file)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
+		_ = os.Remove(tmp.Name())
 		return fmt.Errorf("writing %s: %w", filepath.Base(file), err)
 	}
 	return syncFolder(filepath.Dir(file))

@@ -17,15 +17,15 @@ func (a ASN) String() string { return strconv.FormatUint(uint64(a), 10) }
 // and 4294967295 (RFC 7300), and 23456, which stands for a number that an old
 // router cannot show (RFC 6793).
 func ParseASN(s string) (ASN, error) {
-	n, ok := asnNumber(s)
+	number, ok := asnNumber(s)
 	if !ok {
 		return 0, fmt.Errorf("%q is not an AS number", s)
 	}
-	switch n {
+	switch number {
 	case 0, 23456, 65535, 4294967295:
-		return 0, fmt.Errorf("AS number %d is reserved", n)
+		return 0, fmt.Errorf("AS number %d is reserved", number)
 	}
-	return ASN(n), nil
+	return ASN(number), nil
 }
 
 // Public reports whether registries give the number to networks of the Internet: it is neither for private

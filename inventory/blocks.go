@@ -14,29 +14,29 @@ type blocks struct {
 
 func (b *blocks) take(p netip.Prefix) { b.all = append(b.all, p) }
 
-// overlap reports whether p shares an address with any of them.
+// overlap reports whether a prefix shares an address with any of them.
 func (b *blocks) overlap(p netip.Prefix) bool {
 	return slices.ContainsFunc(b.all, p.Overlaps)
 }
 
 // in is the supply of free blocks of a length within a larger one.
 func (b *blocks) in(whole netip.Prefix, bits int) *supply {
-	s := &supply{whole: whole, bits: bits, taken: map[netip.Prefix]bool{}}
+	part := &supply{whole: whole, bits: bits, taken: map[netip.Prefix]bool{}}
 	if bits < whole.Bits() || bits > whole.Addr().BitLen() {
-		return s
+		return part
 	}
-	s.at = netip.PrefixFrom(whole.Addr(), bits)
-	for _, t := range b.all {
+	part.at = netip.PrefixFrom(whole.Addr(), bits)
+	for _, target := range b.all {
 		switch {
-		case !t.Overlaps(whole):
-		case t.Bits() >= bits:
-			p, _ := t.Addr().Prefix(bits)
-			s.taken[p] = true
+		case !target.Overlaps(whole):
+		case target.Bits() >= bits:
+			p, _ := target.Addr().Prefix(bits)
+			part.taken[p] = true
 		default:
-			s.larger = append(s.larger, t)
+			part.larger = append(part.larger, target)
 		}
 	}
-	return s
+	return part
 }
 
 // supply yields free blocks in ascending order. What it yields is taken.
@@ -51,20 +51,20 @@ type supply struct {
 // next returns the first free block.
 func (s *supply) next() (netip.Prefix, bool) {
 	for s.at.IsValid() {
-		p := s.at
-		if l, ok := s.within(p); ok {
+		prefix := s.at
+		if l, ok := s.within(prefix); ok {
 			s.skip(l)
 			continue
 		}
-		s.skip(p)
-		if !s.taken[p] {
-			return p, true
+		s.skip(prefix)
+		if !s.taken[prefix] {
+			return prefix, true
 		}
 	}
 	return netip.Prefix{}, false
 }
 
-// within returns the larger block that p is part of.
+// within returns the larger block that a prefix is part of.
 func (s *supply) within(p netip.Prefix) (netip.Prefix, bool) {
 	for _, l := range s.larger {
 		if l.Overlaps(p) {
@@ -74,7 +74,7 @@ func (s *supply) within(p netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// skip moves on to the block after p.
+// skip moves on to the block after a prefix.
 func (s *supply) skip(p netip.Prefix) {
 	after := netipx.PrefixLastIP(p).Next()
 	if !after.IsValid() || !s.whole.Contains(after) {

@@ -86,36 +86,36 @@ func (c *carver) strangers() {
 }
 
 // keepRack notes the block that a rack has by hand, or gives it that which is in force.
-func (c *carver) keepRack(r *Rack) {
-	if p, ok := OfFamily(r.PodCIDRs, c.cidr); ok {
+func (c *carver) keepRack(rack *Rack) {
+	if p, ok := OfFamily(rack.PodCIDRs, c.cidr); ok {
 		c.racks.take(p)
 		return
 	}
 	if c.was == nil {
 		return
 	}
-	old, _ := c.was.Rack(r.Name)
+	old, _ := c.was.Rack(rack.Name)
 	if p, ok := OfFamily(old.PodCIDRs, c.cidr); ok && Covers(c.cidr, p) && !c.racks.overlap(p) {
-		r.PodCIDRs, r.Carved = append(r.PodCIDRs, p), true
+		rack.PodCIDRs, rack.Carved = append(rack.PodCIDRs, p), true
 		c.racks.take(p)
 	}
 }
 
 // adopt gives a rack that has no block that around its machines' own, if it is free.
-func (c *carver) adopt(r *Rack) {
-	if _, ok := OfFamily(r.PodCIDRs, c.cidr); ok {
+func (c *carver) adopt(rack *Rack) {
+	if _, ok := OfFamily(rack.PodCIDRs, c.cidr); ok {
 		return
 	}
-	for i := range r.Machines {
-		p, ok := OfFamily(r.Machines[i].PodCIDRs, c.cidr)
+	for i := range rack.Machines {
+		prefix, ok := OfFamily(rack.Machines[i].PodCIDRs, c.cidr)
 		if !ok {
-			if p, ok = c.before(&r.Machines[i]); !ok {
+			if prefix, ok = c.before(&rack.Machines[i]); !ok {
 				continue
 			}
 		}
-		around, err := p.Addr().Prefix(c.inv.PodNetwork.RackPrefix.For(p.Addr()))
-		if err == nil && Covers(c.cidr, around) && Covers(around, p) && !c.racks.overlap(around) {
-			r.PodCIDRs, r.Carved = append(r.PodCIDRs, around), true
+		around, err := prefix.Addr().Prefix(c.inv.PodNetwork.RackPrefix.For(prefix.Addr()))
+		if err == nil && Covers(c.cidr, around) && Covers(around, prefix) && !c.racks.overlap(around) {
+			rack.PodCIDRs, rack.Carved = append(rack.PodCIDRs, around), true
 			c.racks.take(around)
 		}
 		return
@@ -123,41 +123,41 @@ func (c *carver) adopt(r *Rack) {
 }
 
 // keepMachines does the same for the machines of a rack.
-func (c *carver) keepMachines(r *Rack) {
-	for i := range r.Machines {
-		m := &r.Machines[i]
-		given, byHand := OfFamily(m.PodCIDRs, c.cidr)
-		old, had := c.before(m)
+func (c *carver) keepMachines(rack *Rack) {
+	for i := range rack.Machines {
+		machine := &rack.Machines[i]
+		given, byHand := OfFamily(machine.PodCIDRs, c.cidr)
+		old, had := c.before(machine)
 		switch {
 		case byHand:
-			c.takeByHand(r, m, given)
+			c.takeByHand(rack, machine, given)
 			if had && old != given {
-				c.warn(m, fmt.Sprintf("the Node keeps %s until it is created anew", old), given)
+				c.warn(machine, fmt.Sprintf("the Node keeps %s until it is created anew", old), given)
 			}
 		case had:
-			m.PodCIDRs, m.Carved = append(m.PodCIDRs, old), true
-			c.takeKept(r, m, old)
+			machine.PodCIDRs, machine.Carved = append(machine.PodCIDRs, old), true
+			c.takeKept(rack, machine, old)
 		}
 	}
 }
 
 // before returns the block that the machine has in force; none where that is the block of
 // a machine that only gave it its name.
-func (c *carver) before(m *Machine) (netip.Prefix, bool) {
+func (c *carver) before(machine *Machine) (netip.Prefix, bool) {
 	if c.was == nil {
 		return netip.Prefix{}, false
 	}
-	old, ok := c.was.Same(*m)
+	old, ok := c.was.Same(*machine)
 	if !ok {
 		return netip.Prefix{}, false
 	}
-	if now, _ := c.inv.Same(old); now.ID != m.ID {
+	if now, _ := c.inv.Same(old); now.ID != machine.ID {
 		return netip.Prefix{}, false
 	}
 	return OfFamily(old.PodCIDRs, c.cidr)
 }
 
-// Same returns the machine that m is in another inventory: that of its ID, or else of its name.
+// Same returns the machine that one is in another inventory: that of its ID, or else of its name.
 func (inv *Inventory) Same(m Machine) (Machine, bool) {
 	ix := inv.find()
 	if at, ok := ix.byProvider[m.ProviderID()]; ok {
@@ -166,24 +166,24 @@ func (inv *Inventory) Same(m Machine) (Machine, bool) {
 	return inv.Machine(m.Name)
 }
 
-func (c *carver) takeByHand(r *Rack, m *Machine, p netip.Prefix) {
-	if c.machines.overlap(p) {
-		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(r.Name, m.Name), Problem{
-			Code: PodCIDRsOverlap, Value: p.String(), Message: "overlaps the pod CIDR that another machine has", Accepted: "a block that is free",
+func (c *carver) takeByHand(rack *Rack, m *Machine, prefix netip.Prefix) {
+	if c.machines.overlap(prefix) {
+		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(rack.Name, m.Name), Problem{
+			Code: PodCIDRsOverlap, Value: prefix.String(), Message: "overlaps the pod CIDR that another machine has", Accepted: "a block that is free",
 		}))
 	}
-	c.take(r, p)
+	c.take(rack, prefix)
 }
 
-func (c *carver) takeKept(r *Rack, m *Machine, p netip.Prefix) {
-	if c.machines.overlap(p) {
-		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(r.Name, m.Name), Problem{
-			Code: PodCIDRsOverlap, Value: p.String(), Message: "this machine's pod CIDR is given to another machine by hand",
+func (c *carver) takeKept(rack *Rack, machine *Machine, prefix netip.Prefix) {
+	if c.machines.overlap(prefix) {
+		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(rack.Name, machine.Name), Problem{
+			Code: PodCIDRsOverlap, Value: prefix.String(), Message: "this machine's pod CIDR is given to another machine by hand",
 			Accepted: "for the other machine a block that is free",
 		}))
 	}
-	c.kept = append(c.kept, m)
-	c.take(r, p)
+	c.kept = append(c.kept, machine)
+	c.take(rack, prefix)
 }
 
 // take marks a machine's block as taken, and for racks too where it lies
@@ -202,37 +202,37 @@ func (c *carver) warn(m *Machine, message string, p netip.Prefix) {
 }
 
 // fillRack carves what the rack and its machines do not have yet.
-func (c *carver) fillRack(r *Rack, free *supply) {
-	if !c.needs(r) {
+func (c *carver) fillRack(rack *Rack, free *supply) {
+	if !c.needs(rack) {
 		return
 	}
-	block, ok := OfFamily(r.PodCIDRs, c.cidr)
+	block, ok := OfFamily(rack.PodCIDRs, c.cidr)
 	if !ok {
 		if block, ok = free.next(); !ok {
-			c.full(RackPath(r.Name), NetworkFull, c.cidr, c.inv.PodNetwork.RackPrefix, "racks", "podNetwork.cidrs that are larger, or a longer rackPrefix")
+			c.full(RackPath(rack.Name), NetworkFull, c.cidr, c.inv.PodNetwork.RackPrefix, "racks", "podNetwork.cidrs that are larger, or a longer rackPrefix")
 			return
 		}
-		r.PodCIDRs, r.Carved = append(r.PodCIDRs, block), true
+		rack.PodCIDRs, rack.Carved = append(rack.PodCIDRs, block), true
 	}
-	c.fillMachines(r, c.machines.in(block, c.inv.PodNetwork.NodePrefix.For(block.Addr())), block)
+	c.fillMachines(rack, c.machines.in(block, c.inv.PodNetwork.NodePrefix.For(block.Addr())), block)
 }
 
 // needs reports whether the rack has machines, or may yet: a rack that is
 // retired with all it holds takes no block.
 func (c *carver) needs(r *Rack) bool { return r.State != StateRetired }
 
-func (c *carver) fillMachines(r *Rack, free *supply, block netip.Prefix) {
-	for i := range r.Machines {
-		m := &r.Machines[i]
-		if _, has := OfFamily(m.PodCIDRs, c.cidr); has || m.State == StateRetired {
+func (c *carver) fillMachines(rack *Rack, free *supply, block netip.Prefix) {
+	for i := range rack.Machines {
+		machine := &rack.Machines[i]
+		if _, has := OfFamily(machine.PodCIDRs, c.cidr); has || machine.State == StateRetired {
 			continue
 		}
 		p, ok := free.next()
 		if !ok {
-			c.full(MachinePath(r.Name, m.Name), RackFull, block, c.inv.PodNetwork.NodePrefix, "machines", "a shorter rackPrefix, or a longer nodePrefix, for racks that have none yet; or podCIDRs by hand")
+			c.full(MachinePath(rack.Name, machine.Name), RackFull, block, c.inv.PodNetwork.NodePrefix, "machines", "a shorter rackPrefix, or a longer nodePrefix, for racks that have none yet; or podCIDRs by hand")
 			return
 		}
-		m.PodCIDRs, m.Carved = append(m.PodCIDRs, p), true
+		machine.PodCIDRs, machine.Carved = append(machine.PodCIDRs, p), true
 	}
 }
 
@@ -246,7 +246,7 @@ func (c *carver) full(path string, code Code, block netip.Prefix, lengths Prefix
 
 // roomier is the rackPrefix with which all would fit.
 func (c *carver) roomier(code Code) string {
-	n := c.inv.PodNetwork
+	network := c.inv.PodNetwork
 	most := len(c.inv.Racks)
 	length := c.cidr.Bits() + bitsFor(most)
 	if code == RackFull {
@@ -254,9 +254,9 @@ func (c *carver) roomier(code Code) string {
 		for _, r := range c.inv.Racks {
 			most = max(most, len(r.Machines))
 		}
-		length = n.NodePrefix.For(c.cidr.Addr()) - bitsFor(most)
+		length = network.NodePrefix.For(c.cidr.Addr()) - bitsFor(most)
 	}
-	if length < c.cidr.Bits() || length > n.NodePrefix.For(c.cidr.Addr()) {
+	if length < c.cidr.Bits() || length > network.NodePrefix.For(c.cidr.Addr()) {
 		return ""
 	}
 	family := "ipv4"
@@ -287,7 +287,7 @@ func OfFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// Covers reports whether all addresses of p are in block.
+// Covers reports whether all addresses of a prefix are in a block.
 func Covers(block, p netip.Prefix) bool { return block.Bits() <= p.Bits() && block.Contains(p.Addr()) }
 
 // orderPodCIDRs puts every list of pod CIDRs into the order of the network's families.

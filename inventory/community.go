@@ -44,28 +44,28 @@ func wellKnownOf(low uint16) Community {
 
 // ParseCommunity reads "65010:100", "large:65010:1:7" or a well-known name such
 // as "no-export".
-func ParseCommunity(s string) (Community, error) {
-	if c, ok := WellKnownCommunities[s]; ok {
+func ParseCommunity(text string) (Community, error) {
+	if c, ok := WellKnownCommunities[text]; ok {
 		return c, nil
 	}
-	body, large := strings.CutPrefix(s, "large:")
+	body, large := strings.CutPrefix(text, "large:")
 	parts := strings.Split(body, ":")
 	want, size := 2, 16
 	if large {
 		want, size = 3, 32
 	}
 	if len(parts) != want {
-		return Community{}, fmt.Errorf("%q is not a community", s)
+		return Community{}, fmt.Errorf("%q is not a community", text)
 	}
-	var n [3]uint32
+	var numbers [3]uint32
 	for i, p := range parts {
 		v, ok := ParseDigits(p, size)
 		if !ok {
-			return Community{}, fmt.Errorf("%q in %q is not a number of %d bits", p, s, size)
+			return Community{}, fmt.Errorf("%q in %q is not a number of %d bits", p, text, size)
 		}
-		n[i] = uint32(v)
+		numbers[i] = uint32(v)
 	}
-	return Community{Large: large, Global: n[0], Local1: n[1], Local2: n[2]}, nil
+	return Community{Large: large, Global: numbers[0], Local1: numbers[1], Local2: numbers[2]}, nil
 }
 
 // String prints "65010:100" or "large:65010:1:7".
@@ -80,14 +80,14 @@ func (c Community) String() string {
 func (c Community) Uint32() uint32 { return c.Global<<16 | c.Local1 }
 
 // Compare sorts standard communities before large ones, then by number.
-func (c Community) Compare(o Community) int {
-	if c.Large != o.Large {
-		if o.Large {
+func (c Community) Compare(community Community) int {
+	if c.Large != community.Large {
+		if community.Large {
 			return -1
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(c.Global, o.Global), cmp.Compare(c.Local1, o.Local1), cmp.Compare(c.Local2, o.Local2))
+	return cmp.Or(cmp.Compare(c.Global, community.Global), cmp.Compare(c.Local1, community.Local1), cmp.Compare(c.Local2, community.Local2))
 }
 
 // Communities is a set of communities in its one canonical form: sorted, with
@@ -98,14 +98,14 @@ type Communities string
 func CommunitiesOf(all ...Community) Communities {
 	all = slices.Clone(all)
 	slices.SortFunc(all, Community.Compare)
-	var b strings.Builder
+	var text strings.Builder
 	for _, c := range slices.Compact(all) {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
+		if text.Len() > 0 {
+			text.WriteByte(' ')
 		}
-		b.WriteString(c.String())
+		text.WriteString(c.String())
 	}
-	return Communities(b.String())
+	return Communities(text.String())
 }
 
 // All yields every community, sorted.

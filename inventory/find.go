@@ -165,7 +165,7 @@ func isAmbiguous(err error) bool {
 	return errors.As(err, &either)
 }
 
-func (ix *index) machineOf(n NodeIdentity) (Machine, error) {
+func (ix *index) machineOf(identity NodeIdentity) (Machine, error) {
 	var found [3]spot
 	count := 0
 	add := func(m map[string]spot, key string) {
@@ -174,37 +174,37 @@ func (ix *index) machineOf(n NodeIdentity) (Machine, error) {
 			count++
 		}
 	}
-	add(ix.byProvider, n.ProviderID)
+	add(ix.byProvider, identity.ProviderID)
 	known := count > 0
-	if known && n.isNamedByPlinth() {
+	if known && identity.isNamedByPlinth() {
 		return ix.at(found[0]), nil
 	}
-	add(ix.byUUID, n.SystemUUID.String())
+	add(ix.byUUID, identity.SystemUUID.String())
 	if !known {
-		add(ix.byName, n.Name)
+		add(ix.byName, identity.Name)
 	}
 	if count == 0 {
 		return Machine{}, ErrNoMachine
 	}
 	for _, at := range found[1:count] {
 		if at != found[0] {
-			return Machine{}, ix.ambiguous(n, found[:count])
+			return Machine{}, ix.ambiguous(identity, found[:count])
 		}
 	}
 	m := ix.at(found[0])
-	if count == 1 && m.SystemUUID != n.SystemUUID && !m.SystemUUID.IsZero() && !n.SystemUUID.IsZero() && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID) {
+	if count == 1 && m.SystemUUID != identity.SystemUUID && !m.SystemUUID.IsZero() && !identity.SystemUUID.IsZero() && identity.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, identity.ProviderID) {
 		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s; if this is machine %s now, %s, and write its id if that is another",
-			ErrNoMachine, m.Name, m.SystemUUID, n.SystemUUID, m.Name, n.SystemUUID.advice())
+			ErrNoMachine, m.Name, m.SystemUUID, identity.SystemUUID, m.Name, identity.SystemUUID.advice())
 	}
 	return m, nil
 }
 
 func (ix *index) ambiguous(n NodeIdentity, found []spot) error {
-	e := &AmbiguousError{Node: n}
+	ambiguous := &AmbiguousError{Node: n}
 	for _, at := range found {
-		e.Machines = append(e.Machines, ix.at(at).Name)
+		ambiguous.Machines = append(ambiguous.Machines, ix.at(at).Name)
 	}
-	slices.Sort(e.Machines)
-	e.Machines = slices.Compact(e.Machines)
-	return e
+	slices.Sort(ambiguous.Machines)
+	ambiguous.Machines = slices.Compact(ambiguous.Machines)
+	return ambiguous
 }

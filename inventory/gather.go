@@ -19,16 +19,16 @@ func Gather(common *Inventory, parts ...*Inventory) *Inventory {
 	for _, part := range parts {
 		out.Name = cmp.Or(out.Name, part.Name)
 		out.Routers = append(out.Routers, part.Routers...)
-		for _, r := range part.Racks {
-			at := slices.IndexFunc(out.Racks, func(o Rack) bool { return o.Name == r.Name })
-			machines := slices.DeleteFunc(slices.Clone(r.Machines), func(m Machine) bool {
+		for _, rack := range part.Racks {
+			at := slices.IndexFunc(out.Racks, func(o Rack) bool { return o.Name == rack.Name })
+			machines := slices.DeleteFunc(slices.Clone(rack.Machines), func(m Machine) bool {
 				return names[m.Name] || ids[m.ID] || at >= 0 && m.State == StateRetired
 			})
 			for _, m := range machines {
 				names[m.Name], ids[m.ID] = true, true
 			}
 			if at < 0 {
-				at, out.Racks = len(out.Racks), append(out.Racks, r)
+				at, out.Racks = len(out.Racks), append(out.Racks, rack)
 				out.Racks[at].Machines = nil
 			}
 			out.Racks[at].Machines = append(out.Racks[at].Machines, machines...)

@@ -31,18 +31,18 @@ func LimitPercent(p int) Limit { return Limit{limitPercent, p} }
 func LimitOneOrPercent(p int) Limit { return Limit{limitOneOrPercent, p} }
 
 // ParseLimit reads "3" or "5%".
-func ParseLimit(s string) (Limit, error) {
-	body, percent := strings.CutSuffix(s, "%")
-	n, ok := ParseDigits(body, 31)
+func ParseLimit(text string) (Limit, error) {
+	body, percent := strings.CutSuffix(text, "%")
+	number, ok := ParseDigits(body, 31)
 	switch {
 	case !ok:
-		return Limit{}, fmt.Errorf("%q is neither a number nor a percentage", s)
-	case percent && n > 100:
-		return Limit{}, fmt.Errorf("%q is more than all", s)
+		return Limit{}, fmt.Errorf("%q is neither a number nor a percentage", text)
+	case percent && number > 100:
+		return Limit{}, fmt.Errorf("%q is more than all", text)
 	case percent:
-		return LimitPercent(int(n)), nil
+		return LimitPercent(int(number)), nil
 	}
-	return LimitNumber(int(n)), nil
+	return LimitNumber(int(number)), nil
 }
 
 // Of returns the limit as a number, of so many in all. A part of a machine

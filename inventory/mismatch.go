@@ -36,19 +36,19 @@ func (e *ReplacedError) Error() string {
 // Identify is [Inventory.MachineOf], but for a Node with a provider ID that Plinth gave:
 // no name and no systemUUID overrules that. A machine in the place of another does not
 // inherit the other's Node, and the answer is a [ReplacedError].
-func (inv *Inventory) Identify(n NodeIdentity) (Machine, error) {
-	m, err := inv.MachineOf(n)
-	ours := n.isNamedByPlinth()
+func (inv *Inventory) Identify(identity NodeIdentity) (Machine, error) {
+	machine, err := inv.MachineOf(identity)
+	ours := identity.isNamedByPlinth()
 	switch {
 	case ours && errors.Is(err, ErrNoMachine):
-		namesake, _ := inv.Machine(n.Name)
-		return Machine{}, &ReplacedError{Node: n, Now: namesake}
+		namesake, _ := inv.Machine(identity.Name)
+		return Machine{}, &ReplacedError{Node: identity, Now: namesake}
 	case err != nil:
 		return Machine{}, err
-	case ours && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID):
-		return Machine{}, &ReplacedError{Node: n, Now: m}
+	case ours && identity.ProviderID != machine.ProviderID() && !slices.Contains(machine.Aliases, identity.ProviderID):
+		return Machine{}, &ReplacedError{Node: identity, Now: machine}
 	}
-	return m, nil
+	return machine, nil
 }
 
 // NodeState is what a Node shows of its machine.
@@ -115,43 +115,43 @@ type Mismatch struct {
 }
 
 // Mismatches says in what the Node of a machine does not fit what the inventory says of it.
-func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
+func (m Machine) Mismatches(state NodeState) (out []Mismatch) {
 	add := func(reason MismatchReason, format string, args ...any) {
 		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
 	}
 	switch {
-	case m.State == StateRetired && n.Ready:
+	case m.State == StateRetired && state.Ready:
 		add(Unexpected, "machine %s is retired, and the kubelet of its Node is ready: stop the kubelet, and the Node is deleted", m.Name)
 		return out
 	case m.State == StateRetired:
 		return nil // it is to go
 	}
-	out = append(m.boardMismatches(n), m.powerMismatches(n)...)
+	out = append(m.boardMismatches(state), m.powerMismatches(state)...)
 	if m.State == StatePlanned {
 		if !m.Held { // else nobody mentions it, which is another matter
 			add(Unexpected, "machine %s is planned, and should have no Node: set state: active when it may join", m.Name)
 		}
 		return out
 	}
-	if known := slices.Concat(m.Addresses, m.ExternalAddresses); !allKnown(n.NodeIPs, known) {
-		add(NodeIPUnknown, "the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", n.NodeIPs, m.Name, listed(known))
+	if known := slices.Concat(m.Addresses, m.ExternalAddresses); !allKnown(state.NodeIPs, known) {
+		add(NodeIPUnknown, "the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", state.NodeIPs, m.Name, listed(known))
 	}
-	if len(n.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !sameCIDRs(n.PodCIDRs, m.PodCIDRs) {
-		add(PodCIDRDiffer, "it has the pod CIDRs %v, the inventory gives machine %s %v; a Node's pod CIDRs never change", n.PodCIDRs, m.Name, m.PodCIDRs)
+	if len(state.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !sameCIDRs(state.PodCIDRs, m.PodCIDRs) {
+		add(PodCIDRDiffer, "it has the pod CIDRs %v, the inventory gives machine %s %v; a Node's pod CIDRs never change", state.PodCIDRs, m.Name, m.PodCIDRs)
 	}
 	return out
 }
 
 // boardMismatches are those of the board by which the inventory knows the machine.
-func (m Machine) boardMismatches(n NodeState) (out []Mismatch) {
+func (m Machine) boardMismatches(state NodeState) (out []Mismatch) {
 	if m.SystemUUID.IsZero() {
 		return nil
 	}
-	if uuid := n.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() {
+	if uuid := state.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() {
 		out = append(out, Mismatch{SystemUUIDDiffers, fmt.Sprintf("it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, %s; "+
-			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid.advice(), n.Name)})
+			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid.advice(), state.Name)})
 	}
-	if n.Ready && n.UUIDShared && n.SystemUUID == m.SystemUUID {
+	if state.Ready && state.UUIDShared && state.SystemUUID == m.SystemUUID {
 		out = append(out, Mismatch{SystemUUIDShared, fmt.Sprintf("other Nodes report systemUUID %s, too, by which the inventory is to tell machine %s: a number that several boards have decides nothing; take match from the machine",
 			m.SystemUUID, m.Name)})
 	}
@@ -159,22 +159,22 @@ func (m Machine) boardMismatches(n NodeState) (out []Mismatch) {
 }
 
 // powerMismatches say where the inventory, the kubelet and the taint do not agree whether a machine has power.
-func (m Machine) powerMismatches(n NodeState) (out []Mismatch) {
+func (m Machine) powerMismatches(state NodeState) (out []Mismatch) {
 	add := func(reason MismatchReason, format string, args ...any) {
 		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
 	}
 	taint := OutOfServiceTaint + "=nodeshutdown:NoExecute"
 	switch off := m.State == StateOff; {
-	case n.Ready && off:
+	case state.Ready && off:
 		add(StillOff, "its kubelet is ready, and the inventory says that machine %s is off, so nothing is announced there: set state: active if it is back", m.Name)
-	case n.Ready && n.OutOfService:
-		add(StillOutOfService, "its kubelet is ready, and the taint %s keeps all pods away: if the machine is back, run: kubectl taint nodes %s %s-", OutOfServiceTaint, n.Name, OutOfServiceTaint)
-	case !off && n.OutOfService:
+	case state.Ready && state.OutOfService:
+		add(StillOutOfService, "its kubelet is ready, and the taint %s keeps all pods away: if the machine is back, run: kubectl taint nodes %s %s-", OutOfServiceTaint, state.Name, OutOfServiceTaint)
+	case !off && state.OutOfService:
 		add(NotKnownToBeOff, "it has the taint %s, by which its volumes are used elsewhere, and the inventory does not say that machine %s is off: "+
 			"if it still runs, two write to one volume; see that it has no power, and set state: off", OutOfServiceTaint, m.Name)
-	case !n.Ready && off && n.Volumes > 0 && !n.OutOfService:
+	case !state.Ready && off && state.Volumes > 0 && !state.OutOfService:
 		add(VolumesStayAttached, "machine %s is off, and what is attached to it can be used nowhere else (volumes: %d): "+
-			"if it surely has no power, and is to stay off, run: kubectl taint nodes %s %s", m.Name, n.Volumes, n.Name, taint)
+			"if it surely has no power, and is to stay off, run: kubectl taint nodes %s %s", m.Name, state.Volumes, state.Name, taint)
 	}
 	return out
 }

@@ -10,14 +10,14 @@ import (
 func DistinctRouters(routers []Router) []Router {
 	at := map[string]int{}
 	var out []Router
-	for _, r := range routers {
-		i, known := at[r.Name]
+	for _, router := range routers {
+		i, known := at[router.Name]
 		switch {
 		case !known:
-			at[r.Name] = len(out)
-			out = append(out, r)
+			at[router.Name] = len(out)
+			out = append(out, router)
 		case out[i].Rack == "":
-			out[i] = r
+			out[i] = router
 		}
 	}
 	return out
@@ -80,13 +80,13 @@ func (inv *Inventory) AdoptRouters() {
 // here are worked out from these.
 func (inv *Inventory) ResolveNeighbours() {
 	for i := range inv.Racks {
-		r := &inv.Racks[i]
-		r.Neighbours = slices.DeleteFunc(r.Neighbours, func(name string) bool {
+		rack := &inv.Racks[i]
+		rack.Neighbours = slices.DeleteFunc(rack.Neighbours, func(name string) bool {
 			_, here := inv.Rack(name)
 			return here
 		})
-		if len(r.Neighbours) == 0 {
-			r.Neighbours, r.Links = nil, nil
+		if len(rack.Neighbours) == 0 {
+			rack.Neighbours, rack.Links = nil, nil
 		}
 	}
 }

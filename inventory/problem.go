@@ -68,28 +68,28 @@ func (p Problem) Position() Position { return Position{p.Source, p.Line, p.Colum
 // source:line:column: error[P0123]: path: message; got "value"; accepted: …; did you mean "…"?; see also source:line:column.
 // Of a suggestion that is one of many it says: for example "…"
 func (p Problem) String() string {
-	var b strings.Builder
+	var text strings.Builder
 	if at := p.Position().String(); at != "" {
-		b.WriteString(at + ": ")
+		text.WriteString(at + ": ")
 	}
-	fmt.Fprintf(&b, "%s[%s]: ", p.Severity, p.Code)
+	fmt.Fprintf(&text, "%s[%s]: ", p.Severity, p.Code)
 	if p.Path != "" {
-		b.WriteString(p.Path + ": ")
+		text.WriteString(p.Path + ": ")
 	}
-	b.WriteString(p.Message)
+	text.WriteString(p.Message)
 	if p.Value != "" {
-		fmt.Fprintf(&b, "; got %q", p.Value)
+		fmt.Fprintf(&text, "; got %q", p.Value)
 	}
 	if p.Accepted != "" {
-		b.WriteString("; accepted: " + p.Accepted)
+		text.WriteString("; accepted: " + p.Accepted)
 	}
 	if p.Suggestion != "" {
-		b.WriteString("; " + p.help(strconv.Quote(p.Suggestion)))
+		text.WriteString("; " + p.help(strconv.Quote(p.Suggestion)))
 	}
 	for _, r := range p.Related {
-		b.WriteString("; see also " + r.String())
+		text.WriteString("; see also " + r.String())
 	}
-	return b.String()
+	return text.String()
 }
 
 // Help says what was probably meant, or what would do; empty where nobody knows.

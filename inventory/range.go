@@ -70,14 +70,14 @@ func (r Range) Size() uint64 {
 
 // SetOf are the addresses of some ranges without those of others.
 func SetOf(ranges, without []Range) *netipx.IPSet {
-	var b netipx.IPSetBuilder
+	var builder netipx.IPSetBuilder
 	for _, r := range ranges {
-		b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+		builder.AddRange(netipx.IPRangeFrom(r.First, r.Last))
 	}
 	for _, r := range without {
-		b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
+		builder.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
 	}
-	set, _ := b.IPSet() // ranges of valid addresses have no error
+	set, _ := builder.IPSet() // ranges of valid addresses have no error
 	return set
 }
 

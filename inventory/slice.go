@@ -21,17 +21,17 @@ func (inv *Inventory) Common() *Inventory {
 // it is all that an agent of the rack needs.
 func (inv *Inventory) Slice(rack string) *Inventory {
 	out := &Inventory{Name: inv.Name}
-	r, ok := inv.Rack(rack)
+	own, ok := inv.Rack(rack)
 	if ok {
-		r.Neighbours = inv.NeighboursOf(r)
-		r.Links = inv.sharedLinks(r)
-		out.Racks = []Rack{r}
+		own.Neighbours = inv.NeighboursOf(own)
+		own.Links = inv.sharedLinks(own)
+		out.Racks = []Rack{own}
 	}
 	for _, router := range inv.Routers {
 		switch {
 		case router.Rack == rack:
 			out.Routers = append(out.Routers, router)
-		case router.Rack != "" && slices.Contains(r.Peers, router.Name):
+		case router.Rack != "" && slices.Contains(own.Peers, router.Name):
 			router.Rack = ""
 			out.Routers = append(out.Routers, router)
 		}

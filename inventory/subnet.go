@@ -21,15 +21,15 @@ func (inv *Inventory) Subnet(m Machine) []netip.Prefix {
 // one entry of their racks' subnets covers an address of each, or, where
 // neither rack has subnets, they are of one rack. Of a rack that is not in the
 // inventory, as in another rack's slice, the subnets are taken to be the same.
-func (inv *Inventory) SameSubnet(a, b Machine) bool {
-	ra, knownA := inv.Rack(a.Rack)
-	rb, knownB := inv.Rack(b.Rack)
-	if a.Rack == b.Rack && len(ra.Subnets) == 0 {
+func (inv *Inventory) SameSubnet(machine, other Machine) bool {
+	ra, knownA := inv.Rack(machine.Rack)
+	rb, knownB := inv.Rack(other.Rack)
+	if machine.Rack == other.Rack && len(ra.Subnets) == 0 {
 		return true
 	}
 	for _, s := range slices.Concat(ra.Subnets, rb.Subnets) {
 		shared := (!knownA || slices.Contains(ra.Subnets, s)) && (!knownB || slices.Contains(rb.Subnets, s))
-		if shared && covers(s, a.Addresses) && covers(s, b.Addresses) {
+		if shared && covers(s, machine.Addresses) && covers(s, other.Addresses) {
 			return true
 		}
 	}

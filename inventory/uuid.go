@@ -25,14 +25,14 @@ func ParseUUID(text string) (UUID, bool) {
 // ReportedUUID is what a Node reports. What is no UUID, as firmware has it that was never set, is kept in lower case, and is
 // that of no machine. All zeros and all Fs are none: boards without a UUID report these (SMBIOS, section 7.2.1), each and every one.
 func ReportedUUID(text string) UUID {
-	u, ok := ParseUUID(text)
+	uuid, ok := ParseUUID(text)
 	switch {
 	case !ok:
 		return UUID{strings.ToLower(text)}
-	case strings.Trim(u.text, "0-") == "" || strings.Trim(u.text, "f-") == "":
+	case strings.Trim(uuid.text, "0-") == "" || strings.Trim(uuid.text, "f-") == "":
 		return UUID{}
 	}
-	return u
+	return uuid
 }
 
 // String is the UUID with dashes; empty: there is none.
@@ -49,15 +49,15 @@ func (inv *Inventory) SharedMatches(nodes []NodeIdentity) (out Problems) {
 			by[n.SystemUUID] = append(by[n.SystemUUID], n.Name)
 		}
 	}
-	for _, r := range inv.Racks {
-		for _, m := range r.Machines {
-			names := by[m.SystemUUID]
-			if len(names) == 0 || m.SystemUUID.IsZero() {
+	for _, rack := range inv.Racks {
+		for _, machine := range rack.Machines {
+			names := by[machine.SystemUUID]
+			if len(names) == 0 || machine.SystemUUID.IsZero() {
 				continue
 			}
 			slices.Sort(names)
 			out = append(out, Problem{
-				Severity: Warning, Code: SharedMatch, Path: MachinePath(r.Name, m.Name) + ".match.systemUUID", Value: m.SystemUUID.String(),
+				Severity: Warning, Code: SharedMatch, Path: MachinePath(rack.Name, machine.Name) + ".match.systemUUID", Value: machine.SystemUUID.String(),
 				Message:  "is what nodes " + Abridged(names) + " report: a number that several boards have decides nothing",
 				Accepted: "no match: the machine is told by its provider ID and its name",
 			})

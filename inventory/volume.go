@@ -66,17 +66,17 @@ func (inv *Inventory) StorageOf(v Volume) (Storage, bool) {
 	}), true
 }
 
-func (s Storage) holds(v Volume) bool {
+func (s Storage) holds(volume Volume) bool {
 	switch {
 	case s.NFSServer != "":
-		return ServerOf(s.NFSServer) == v.NFSServer
+		return ServerOf(s.NFSServer) == volume.NFSServer
 	case s.ISCSIPortal != "":
-		return PortalOf(s.ISCSIPortal) == v.ISCSIPortal
-	case s.CSIDriver == "" || s.CSIDriver != v.CSIDriver:
+		return PortalOf(s.ISCSIPortal) == volume.ISCSIPortal
+	case s.CSIDriver == "" || s.CSIDriver != volume.CSIDriver:
 		return false
 	}
 	for k, want := range s.CSIAttributes {
-		if v.CSIAttributes[k] != want {
+		if volume.CSIAttributes[k] != want {
 			return false
 		}
 	}

@@ -29,17 +29,17 @@ var countsForm = regexp.MustCompile(`^routes (\d+)/(\d+), sessions (\d+)/(\d+)( 
 
 // parseCounts reads the first part of a message. What is not as String prints it, is not counted.
 func parseCounts(part string) (counts Counts) {
-	m := countsForm.FindStringSubmatch(part)
-	if m == nil {
+	matched := countsForm.FindStringSubmatch(part)
+	if matched == nil {
 		return Counts{}
 	}
 	for i, n := range []*int{&counts.Routes, &counts.RoutesWanted, &counts.Sessions, &counts.SessionsWanted} {
-		*n, _ = strconv.Atoi(m[i+1]) // of one that is too large String prints another
+		*n, _ = strconv.Atoi(matched[i+1]) // of one that is too large String prints another
 	}
-	counts.Counted, counts.LacksPodCIDRs = true, m[5] != ""
-	if m[6] != "" {
+	counts.Counted, counts.LacksPodCIDRs = true, matched[5] != ""
+	if matched[6] != "" {
 		var entries []string
-		entries, counts.MoreDown = splitEntries(m[6])
+		entries, counts.MoreDown = splitEntries(matched[6])
 		for _, one := range entries {
 			counts.Down = append(counts.Down, parseDown(one))
 		}

@@ -27,13 +27,13 @@ const (
 func Trim(ctx context.Context) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var w watcher
+	var watch watcher
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if w.due(look()) {
+			if watch.due(look()) {
 				debug.FreeOSMemory()
 			}
 		}

@@ -147,20 +147,20 @@ func (p *Preview) segment(l inventory.Link) advertise.Segment {
 // owned is a VIP with the machine that answers for it, or the reasons why none does.
 func (p *Preview) owned(vip *onLink, seg advertise.Segment, addr netip.Addr) VIP {
 	out := VIP{Addr: addr, Services: vip.services, Reasons: map[lb.Reason]int{}}
-	v, refusal := advertise.VIPOn(vip.link, vip.pool, vip.offers)
+	linkVIP, refusal := advertise.VIPOn(vip.link, vip.pool, vip.offers)
 	if refusal != "" {
 		out.Reasons[refusal] = max(1, len(seg.Machines))
 		return out
 	}
-	owner, none := seg.Owner(v, p.owners[addr])
+	owner, none := seg.Owner(linkVIP, p.owners[addr])
 	if owner == "" {
-		out.Reasons = notOwning(seg.Machines, v, none)
+		out.Reasons = notOwning(seg.Machines, linkVIP, none)
 		return out
 	}
 	out.By = []Announcement{{Machine: owner, Router: linkPrefix + vip.link.Subnet.String()}}
 	others := slices.DeleteFunc(slices.Clone(seg.Machines), func(m advertise.Neighbor) bool { return m.Name == owner })
-	out.Reasons = notOwning(others, v, lb.NotOwner)
-	out.Able = seg.Able(v)
+	out.Reasons = notOwning(others, linkVIP, lb.NotOwner)
+	out.Able = seg.Able(linkVIP)
 	return out
 }
 

@@ -123,14 +123,16 @@ func takenBy(before, after *inventory.Inventory, cluster Cluster) (taken []inven
 	}
 	pools := edit.Diff(before, after).Pools
 	for _, change := range pools {
-		for _, t := range cluster.Taken {
-			if t.Proxied {
+		for _, used := range cluster.Taken {
+			if used.Proxied {
 				continue
 			}
-			had := slices.ContainsFunc(pools, func(o edit.PoolChange) bool { return overlap(o.Lost, t.Prefix) })
-			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool { return o.Pool == change.Name && inventory.Covers(o.Of, t.Prefix) })
-			if !had && !told && overlap(change.Gained, t.Prefix) {
-				taken = append(taken, inventory.TakenAddress{Pool: change.Name, Of: t.Prefix, Who: t.Who})
+			had := slices.ContainsFunc(pools, func(o edit.PoolChange) bool { return overlap(o.Lost, used.Prefix) })
+			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool {
+				return o.Pool == change.Name && inventory.Covers(o.Of, used.Prefix)
+			})
+			if !had && !told && overlap(change.Gained, used.Prefix) {
+				taken = append(taken, inventory.TakenAddress{Pool: change.Name, Of: used.Prefix, Who: used.Who})
 			}
 		}
 	}
@@ -142,13 +144,13 @@ func takenBy(before, after *inventory.Inventory, cluster Cluster) (taken []inven
 // have its VIP among its externalIPs.
 func TakenIn(inv *inventory.Inventory, c Cluster) (taken []inventory.TakenAddress) {
 	ranges, told, held := inv.PoolRanges(), map[string][]netip.Prefix{}, c.holders()
-	for _, t := range c.Taken {
-		for _, pool := range ranges.Having(t.Prefix) {
-			if held[t.Prefix.Addr()][t.Service] || slices.ContainsFunc(told[pool], func(p netip.Prefix) bool { return inventory.Covers(p, t.Prefix) }) {
+	for _, used := range c.Taken {
+		for _, pool := range ranges.Having(used.Prefix) {
+			if held[used.Prefix.Addr()][used.Service] || slices.ContainsFunc(told[pool], func(p netip.Prefix) bool { return inventory.Covers(p, used.Prefix) }) {
 				continue
 			}
-			told[pool] = append(told[pool], t.Prefix)
-			taken = append(taken, inventory.TakenAddress{Pool: pool, Of: t.Prefix, Who: t.Who})
+			told[pool] = append(told[pool], used.Prefix)
+			taken = append(taken, inventory.TakenAddress{Pool: pool, Of: used.Prefix, Who: used.Who})
 		}
 	}
 	slices.SortStableFunc(taken, func(a, b inventory.TakenAddress) int { return cmp.Compare(a.Pool, b.Pool) })

@@ -107,13 +107,13 @@ func (c PodChange) Cut() bool {
 	return unreachablePairs(c.Is) > unreachablePairs(c.Was)
 }
 
-func unreachablePairs(ways []Way) (n int) {
+func unreachablePairs(ways []Way) (pairs int) {
 	for _, w := range ways {
 		if w.Kind == NoWay {
-			n += w.Pairs
+			pairs += w.Pairs
 		}
 	}
-	return n
+	return pairs
 }
 
 // Lost are the VIPs that nobody announces any more.

@@ -382,17 +382,17 @@ func (p *Preview) podMachines() (out []*podMachine) {
 // announcedOf is what a machine says of one of its pod CIDRs.
 func (p *Preview) announcedOf(reach advertise.Reach, cidr netip.Prefix) announced {
 	routers, refused := reach.OfPods(cidr)
-	a := announced{refused: string(refused)}
+	all := announced{refused: string(refused)}
 	for _, r := range routers {
 		if !p.failed.Routers[r] {
-			a.routers = append(a.routers, r)
+			all.routers = append(all.routers, r)
 		}
 	}
 	switch {
-	case len(a.routers) > 0:
-		a.refused = ""
+	case len(all.routers) > 0:
+		all.refused = ""
 	case len(routers) > 0:
-		a.refused = string(RouterFailed)
+		all.refused = string(RouterFailed)
 	}
-	return a
+	return all
 }

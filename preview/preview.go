@@ -150,17 +150,17 @@ func (p *Preview) With(f Failures) *Preview {
 	return out
 }
 
-func (p *Preview) addMachine(m inventory.Machine, node string, n Node) {
-	if p.failed.Machines[m.Name] {
+func (p *Preview) addMachine(own inventory.Machine, node string, n Node) {
+	if p.failed.Machines[own.Name] {
 		p.deadNodes[node] = true
 		return
 	}
 	pods := n.PodCIDRs
 	if len(pods) == 0 {
-		pods = m.PodCIDRs
+		pods = own.PodCIDRs
 	}
-	reach := advertise.ReachOf(advertise.View{Inventory: p.inv, Machine: m, PodCIDRs: pods, Excluded: n.Excluded, ProxyHealthy: true})
-	p.machines = append(p.machines, machine{m.Name, node, reach, m, pods, n.Created, n.Excluded, n.NoAgent})
+	reach := advertise.ReachOf(advertise.View{Inventory: p.inv, Machine: own, PodCIDRs: pods, Excluded: n.Excluded, ProxyHealthy: true})
+	p.machines = append(p.machines, machine{own.Name, node, reach, own, pods, n.Created, n.Excluded, n.NoAgent})
 }
 
 // poolOf is the place of the pool whose ranges hold an address; less than 0: there is none.

@@ -22,18 +22,18 @@ type Unannounced struct {
 
 // String says why nobody announces the VIP.
 func (u Unannounced) String() string {
-	s := u.Addr.String() + ": " + cmp.Or(words[u.Reason], string(u.Reason))
+	text := u.Addr.String() + ": " + cmp.Or(words[u.Reason], string(u.Reason))
 	if u.Detail != "" {
-		s += " (" + u.Detail + ")"
+		text += " (" + u.Detail + ")"
 	}
 	if len(u.Others) == 0 {
-		return s
+		return text
 	}
 	var others []string
 	for _, r := range u.Others {
 		others = append(others, string(r))
 	}
-	return s + "; other machines say " + strings.Join(others, ", ")
+	return text + "; other machines say " + strings.Join(others, ", ")
 }
 
 // UnannouncedOf returns the VIPs in use that nobody announces as things are, sorted by address.

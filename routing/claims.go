@@ -54,14 +54,14 @@ func settle(group []claim) (held []claim, refused []Refusal) {
 	slices.SortStableFunc(byAge, func(a, b claim) int {
 		return cmp.Or(a.node.Created.Compare(b.node.Created), cmp.Compare(a.node.Name, b.node.Name))
 	})
-	for _, c := range byAge {
-		i := slices.IndexFunc(held, func(w claim) bool { return w.cidr.Overlaps(c.cidr) })
+	for _, next := range byAge {
+		i := slices.IndexFunc(held, func(w claim) bool { return w.cidr.Overlaps(next.cidr) })
 		if i < 0 {
-			held = append(held, c)
+			held = append(held, next)
 			continue
 		}
-		if c.node.Name != held[i].node.Name {
-			refused = append(refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: PodCIDRInUse, Other: held[i].node.Name})
+		if next.node.Name != held[i].node.Name {
+			refused = append(refused, Refusal{Node: next.node.Name, CIDR: next.cidr, Reason: PodCIDRInUse, Other: held[i].node.Name})
 		}
 	}
 	slices.SortFunc(held, claim.compare)

@@ -22,14 +22,14 @@ func Overlaps(cidrs map[string][]netip.Prefix) map[string]string {
 	slices.SortFunc(all, func(a, b block) int { return cmp.Or(comparePrefix(a.cidr, b.cidr), cmp.Compare(a.node, b.node)) })
 	with := map[string]string{}
 	var widest block // of those so far the one that may contain the next: what contains comes before what it contains
-	for _, b := range all {
+	for _, next := range all {
 		switch {
-		case !widest.cidr.IsValid() || !widest.cidr.Overlaps(b.cidr):
-			widest = b
-		case b.node != widest.node:
-			with[b.node] = widest.node
+		case !widest.cidr.IsValid() || !widest.cidr.Overlaps(next.cidr):
+			widest = next
+		case next.node != widest.node:
+			with[next.node] = widest.node
 			if with[widest.node] == "" {
-				with[widest.node] = b.node
+				with[widest.node] = next.node
 			}
 		}
 	}

@@ -25,9 +25,9 @@ type placed struct {
 // place decides on sorted claims, of which none overlaps with one that is not there.
 func (p *Planner) place(claims []claim) (out placed) {
 	for len(claims) > 0 {
-		n := overlapping(claims)
-		held := claims[:n]
-		if n > 1 {
+		count := overlapping(claims)
+		held := claims[:count]
+		if count > 1 {
 			var refused []Refusal
 			held, refused = settle(held)
 			out.refused = append(out.refused, refused...)
@@ -35,7 +35,7 @@ func (p *Planner) place(claims []claim) (out placed) {
 		for _, c := range held {
 			p.one(&out, c)
 		}
-		claims = claims[n:]
+		claims = claims[count:]
 	}
 	return out
 }
@@ -124,17 +124,17 @@ func inputOf(view View) input {
 
 // neighbour reports whether a Node is of our subnet as far as the family is concerned,
 // and the address that it is reached at; invalid, if it has none.
-func (in *input) neighbour(node *Node, f int) (hop netip.Addr, near bool) {
-	if in.given[f] {
-		hop = in.covered(node, f)
+func (in *input) neighbour(node *Node, fam int) (hop netip.Addr, near bool) {
+	if in.given[fam] {
+		hop = in.covered(node, fam)
 		return hop, hop.IsValid()
 	}
 	if !in.sameSubnet(node) {
 		return netip.Addr{}, false
 	}
-	if in.has[f] {
+	if in.has[fam] {
 		for _, a := range node.Addresses {
-			if family(a) == f {
+			if family(a) == fam {
 				return a, true
 			}
 		}

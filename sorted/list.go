@@ -179,28 +179,28 @@ func (l *List[T]) join(chunk []T) {
 // Diff returns what old has and now has not in the same way, and the other way round:
 // old.Edit(gone, put) has what now has. Both are sorted, and the caller's own.
 func Diff[T Item[T]](old, now List[T]) (gone, put []T) {
-	a, other := cursor[T]{chunks: old.chunks}, cursor[T]{chunks: now.chunks}
-	for !a.ended() && !other.ended() {
-		if a.in == 0 && other.in == 0 && same(a.chunks[0], other.chunks[0]) {
-			a.chunks, other.chunks = a.chunks[1:], other.chunks[1:]
+	before, other := cursor[T]{chunks: old.chunks}, cursor[T]{chunks: now.chunks}
+	for !before.ended() && !other.ended() {
+		if before.in == 0 && other.in == 0 && same(before.chunks[0], other.chunks[0]) {
+			before.chunks, other.chunks = before.chunks[1:], other.chunks[1:]
 			continue
 		}
-		x, right := a.item(), other.item()
-		c := x.Compare(right)
-		if c < 0 || c == 0 && x != right {
+		x, right := before.item(), other.item()
+		order := x.Compare(right)
+		if order < 0 || order == 0 && x != right {
 			gone = append(gone, x)
 		}
-		if c > 0 || c == 0 && x != right {
+		if order > 0 || order == 0 && x != right {
 			put = append(put, right)
 		}
-		if c <= 0 {
-			a.step()
+		if order <= 0 {
+			before.step()
 		}
-		if c >= 0 {
+		if order >= 0 {
 			other.step()
 		}
 	}
-	return a.rest(gone), other.rest(put)
+	return before.rest(gone), other.rest(put)
 }
 
 // same reports whether two chunks are the same memory.

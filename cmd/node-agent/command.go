@@ -49,7 +49,7 @@ func exitCode(err error) int {
 }
 
 func newCommand() *cobra.Command {
-	f := &flags{}
+	given := &flags{}
 	root := &cobra.Command{
 		Use:     "plinth-agent",
 		Version: buildinfo.Version,
@@ -64,16 +64,16 @@ SIGUSR1: drain. Announce with GRACEFUL_SHUTDOWN (RFC 8326) for --drain-time, the
 withdraw everything, and stay that way until the agent is started again.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error { return usage(cobra.NoArgs(cmd, args)) },
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), given) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	f.shared(root)
-	f.own(root)
+	given.shared(root)
+	given.own(root)
 	runs := &cobra.Command{Use: "run", Short: "Run the agent; this is the default", Args: root.Args, RunE: root.RunE}
-	f.own(runs)
+	given.own(runs)
 	root.AddCommand(runs, &cobra.Command{
 		Use: "cleanup", Short: "Remove all that bears Plinth's mark from the kernel: routes, rules and the tunnel", Args: root.Args,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.table().Clear(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return given.table().Clear(cmd.Context()) },
 	})
 	return root
 }

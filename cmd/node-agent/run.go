@@ -82,7 +82,7 @@ func serveNode(ctx context.Context, flags *flags) error {
 	}
 	listeners := bfd.NewListeners()
 	wire, machines := links(listeners)
-	a := agent.New(agent.Options{
+	served := agent.New(agent.Options{
 		NodeName: flags.nodeName, Identity: disk.ThisMachine(), Namespace: flags.namespace, StateDir: flags.stateDir, ProxyURL: flags.proxyHealth,
 		DrainTime: flags.drainTime, WithdrawOnStop: flags.onTerm == onTermWithdraw, SetSysctls: flags.setSysctls, Client: client, Log: slog.Default(),
 		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: flags.bgpPort, BFD: listeners}), Table: flags.table(),
@@ -90,14 +90,14 @@ func serveNode(ctx context.Context, flags *flags) error {
 	})
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	stop, err := flags.serve(ctx, a.Handler())
+	stop, err := flags.serve(ctx, served.Handler())
 	if err != nil {
 		return err
 	}
 	defer stop()
-	go drainOnSignal(ctx, a.Drain)
+	go drainOnSignal(ctx, served.Drain)
 	go memory.Trim(ctx)
-	return a.Run(ctx)
+	return served.Run(ctx)
 }
 
 // How another machine, or the witness, is asked whether it is there.

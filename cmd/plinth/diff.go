@@ -63,14 +63,14 @@ type difference struct {
 }
 
 // compare reads both inventories, and the cluster where what is in force there is one of them.
-func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d difference, err error) {
+func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (compared difference, err error) {
 	before, err := oneInventory(cmd, cluster, old)
 	if err != nil {
-		return d, err
+		return compared, err
 	}
 	after, err := oneInventory(cmd, cluster, next)
 	if err != nil {
-		return d, err
+		return compared, err
 	}
 	var now *preview.Cluster // nil: not asked, or not known
 	if old == inCluster && next != inCluster {
@@ -80,12 +80,12 @@ func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d diff
 	}
 	if next != inCluster {
 		if after, err = admitted(cmd, after, before); err != nil {
-			return d, err
+			return compared, err
 		}
 	}
-	d = difference{Difference: edit.Diff(before, after), judgement: judge(before, after, now)}
-	d.sessions, d.trials, d.routers = sessionLines(d.Difference, before), trialLines(before, after, now), routersToTell(before, after)
-	return d, nil
+	compared = difference{Difference: edit.Diff(before, after), judgement: judge(before, after, now)}
+	compared.sessions, compared.trials, compared.routers = sessionLines(compared.Difference, before), trialLines(before, after, now), routersToTell(before, after)
+	return compared, nil
 }
 
 func oneInventory(cmd *cobra.Command, cluster clusterFlags, what string) (*inventory.Inventory, error) {

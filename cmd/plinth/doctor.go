@@ -33,7 +33,7 @@ func (p *paper) addTo(cmd *cobra.Command, place string) {
 }
 
 func newDoctorCommand() *cobra.Command {
-	var d consultation
+	var given consultation
 	cmd := &cobra.Command{
 		Use:   "doctor [PATH...]",
 		Short: "Find what stands in the way in a cluster, and what mends it",
@@ -56,10 +56,10 @@ Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, 
   plinth doctor --save-bundle bundle.yaml
   plinth doctor --bundle bundle.yaml`,
 		Args: usage(cobra.ArbitraryArgs),
-		RunE: d.run,
+		RunE: given.run,
 	}
-	d.cluster.addTo(cmd)
-	d.paper.addTo(cmd, "a cluster")
+	given.cluster.addTo(cmd)
+	given.paper.addTo(cmd, "a cluster")
 	cmd.AddCommand(newDoctorMachineCommand())
 	return cmd
 }

@@ -20,7 +20,7 @@ type checkup struct {
 }
 
 func newDoctorMachineCommand() *cobra.Command {
-	var c checkup
+	var given checkup
 	cmd := &cobra.Command{
 		Use:   "machine",
 		Short: "Find what stands in the way on the machine that it runs on, and what mends it",
@@ -43,12 +43,12 @@ Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, 
   plinth doctor machine --inventory cluster --machine w1 -o json
   plinth doctor machine --bundle w1.yaml`,
 		Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return given.run(cmd) },
 	}
-	c.cluster.addTo(cmd)
-	c.paper.addTo(cmd, "a machine")
-	cmd.Flags().StringSliceVar(&c.inventory, "inventory", nil, "file or folder of the inventory, - for the standard input, or the word cluster for what is in force there")
-	cmd.Flags().StringVar(&c.machine, "machine", "", "name of the machine in the inventory (default: that with an address of this one, or with its name)")
+	given.cluster.addTo(cmd)
+	given.paper.addTo(cmd, "a machine")
+	cmd.Flags().StringSliceVar(&given.inventory, "inventory", nil, "file or folder of the inventory, - for the standard input, or the word cluster for what is in force there")
+	cmd.Flags().StringVar(&given.machine, "machine", "", "name of the machine in the inventory (default: that with an address of this one, or with its name)")
 	return cmd
 }
 

@@ -52,37 +52,37 @@ func (s serverDate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // readCluster reads a cluster, and the inventory of paths or else that in force.
 func (d *consultation) readCluster(cmd *cobra.Command, paths []string) (doctor.Cluster, error) {
-	e := &examiner{}
+	reading := &examiner{}
 	var err error
-	if e.config, err = d.cluster.config(); err != nil {
+	if reading.config, err = d.cluster.config(); err != nil {
 		return doctor.Cluster{}, err
 	}
-	e.config = rest.CopyConfig(e.config)
-	e.config.QPS = -1 // its requests are few
-	e.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverDate{next, &e.date} })
-	if e.client, err = kubernetes.NewForConfig(e.config); err != nil {
+	reading.config = rest.CopyConfig(reading.config)
+	reading.config.QPS = -1 // its requests are few
+	reading.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverDate{next, &reading.date} })
+	if reading.client, err = kubernetes.NewForConfig(reading.config); err != nil {
 		return doctor.Cluster{}, err
 	}
-	version, err := e.client.Discovery().ServerVersion()
+	version, err := reading.client.Discovery().ServerVersion()
 	if err != nil {
 		return doctor.Cluster{}, err
 	}
-	if e.namespace, err = d.cluster.in(cmd.Context(), e.client); err != nil {
+	if reading.namespace, err = d.cluster.in(cmd.Context(), reading.client); err != nil {
 		return doctor.Cluster{}, err
 	}
-	e.objects.Server, e.objects.Namespace = version.GitVersion, e.namespace
+	reading.objects.Server, reading.objects.Namespace = version.GitVersion, reading.namespace
 	if len(paths) > 0 {
-		e.objects.Inventory, err = load(cmd, d.cluster, paths)
+		reading.objects.Inventory, err = load(cmd, d.cluster, paths)
 	} else {
-		err = e.readInventory(cmd.Context())
+		err = reading.readInventory(cmd.Context())
 	}
 	if err != nil {
 		return doctor.Cluster{}, err
 	}
-	if err := e.readObjects(cmd.Context()); err != nil {
+	if err := reading.readObjects(cmd.Context()); err != nil {
 		return doctor.Cluster{}, err
 	}
-	return doctor.Read(e.objects), nil
+	return doctor.Read(reading.objects), nil
 }
 
 // readInventory reads what is in force, as far as that goes. That there is none yet is no trouble.

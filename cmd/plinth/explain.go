@@ -115,22 +115,22 @@ func explainMachine(cmd *cobra.Command, cluster clusterFlags, name string, paths
 
 // wrapped breaks text into lines of at most so many bytes.
 func wrapped(text string, width int) string {
-	var b strings.Builder
+	var out strings.Builder
 	column := 0
 	for _, word := range strings.Fields(text) {
 		switch {
 		case column == 0:
 		case column+1+len(word) > width:
-			b.WriteByte('\n')
+			out.WriteByte('\n')
 			column = 0
 		default:
-			b.WriteByte(' ')
+			out.WriteByte(' ')
 			column++
 		}
-		b.WriteString(word)
+		out.WriteString(word)
 		column += len(word)
 	}
-	return b.String()
+	return out.String()
 }
 
 func indented(text, by string) string { return by + strings.ReplaceAll(text, "\n", "\n"+by) }

@@ -20,7 +20,7 @@ type importing struct {
 }
 
 func newImportCommand() *cobra.Command {
-	var i importing
+	var given importing
 	names := strings.Join(importer.Sources(), ", ")
 	cmd := &cobra.Command{
 		Use:   "import SOURCE[,SOURCE...] PATH...",
@@ -40,9 +40,9 @@ written where the code would be 1.`,
   curl -H "Authorization: Token $TOKEN" "https://netbox.example.com/api/dcim/devices/?limit=0" | plinth import netbox -
   kubectl get nodes -o yaml | plinth import nodes --rack-by example.com/rack -`,
 		Args: usage(cobra.MinimumNArgs(2)),
-		RunE: i.run,
+		RunE: given.run,
 	}
-	i.addTo(cmd)
+	given.addTo(cmd)
 	return cmd
 }
 

@@ -39,7 +39,7 @@ type start struct {
 
 func newInitCommand() *cobra.Command {
 	var cluster clusterFlags
-	var s start
+	var given start
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write the first inventory of a running cluster",
@@ -54,20 +54,20 @@ and which addresses Services get. Flags answer beforehand, and --yes takes what 
 What was guessed, and what is not in the inventory, is told with what to do about it, and the next three commands.`,
 		Example: "  plinth init\n  plinth init --yes --pool 192.168.1.200-192.168.1.219\n  plinth init --router 192.168.1.1 --router-asn 64513 --asn 64514 --pool 203.0.113.0/24",
 		Args:    usage(cobra.NoArgs),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd, cluster) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return given.run(cmd, cluster) },
 	}
 	cluster.addTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&s.output, "output", "o", "inventory.yaml", "file to write; - for the standard output")
-	flags.StringVar(&s.name, "name", "home", "the inventory's metadata.name")
-	flags.StringVar(&s.rackBy, "rack-by", "", "label of Nodes whose value is their rack (default: topology.kubernetes.io/zone; where no Node has it, and no router speaks BGP, each network of the Nodes is a rack)")
-	flags.StringVar(&s.router, "router", "", "address of the router that speaks BGP with the machines")
-	flags.StringVar(&s.routerASN, "router-asn", "", "its AS number")
-	flags.StringVar(&s.asn, "asn", "", "the machines' AS number (default: 64514)")
-	flags.StringSliceVar(&s.pool, "pool", nil, "addresses that Services get: prefixes, or ranges as in 192.168.1.200-192.168.1.219")
-	flags.StringVar(&s.network, "network", "", "network of the machines, with its prefix length, that they answer for VIPs on")
-	flags.StringArrayVar(&s.address, "address", nil, "address of a Node that reports none, as in nuc1=192.168.1.11, or nuc1=192.168.1.11,fd00::b; once for each Node (default: what its name resolves to here)")
-	flags.BoolVar(&s.takeDefault, "yes", false, "ask nothing: take what is proposed")
+	flags.StringVarP(&given.output, "output", "o", "inventory.yaml", "file to write; - for the standard output")
+	flags.StringVar(&given.name, "name", "home", "the inventory's metadata.name")
+	flags.StringVar(&given.rackBy, "rack-by", "", "label of Nodes whose value is their rack (default: topology.kubernetes.io/zone; where no Node has it, and no router speaks BGP, each network of the Nodes is a rack)")
+	flags.StringVar(&given.router, "router", "", "address of the router that speaks BGP with the machines")
+	flags.StringVar(&given.routerASN, "router-asn", "", "its AS number")
+	flags.StringVar(&given.asn, "asn", "", "the machines' AS number (default: 64514)")
+	flags.StringSliceVar(&given.pool, "pool", nil, "addresses that Services get: prefixes, or ranges as in 192.168.1.200-192.168.1.219")
+	flags.StringVar(&given.network, "network", "", "network of the machines, with its prefix length, that they answer for VIPs on")
+	flags.StringArrayVar(&given.address, "address", nil, "address of a Node that reports none, as in nuc1=192.168.1.11, or nuc1=192.168.1.11,fd00::b; once for each Node (default: what its name resolves to here)")
+	flags.BoolVar(&given.takeDefault, "yes", false, "ask nothing: take what is proposed")
 	return cmd
 }
 

@@ -21,15 +21,15 @@ type judgement struct {
 // judge holds an edit against the inventory in force, and against what a cluster says where one
 // is asked.
 func judge(before, after *inventory.Inventory, asked *preview.Cluster) judgement {
-	j := judgement{losses: edit.LossesOf(after, before)}
+	judged := judgement{losses: edit.LossesOf(after, before)}
 	if asked != nil {
-		j.losses = j.losses.In(preview.Losses(before, after, *asked))
+		judged.losses = judged.losses.In(preview.Losses(before, after, *asked))
 	}
-	j.problems, j.digest = j.losses.Refuse(before, edit.Allowance{})
+	judged.problems, judged.digest = judged.losses.Refuse(before, edit.Allowance{})
 	if after.Safety.Paused {
-		j.problems = append(j.problems, edit.PausedProblem())
+		judged.problems = append(judged.problems, edit.PausedProblem())
 	}
-	return j
+	return judged
 }
 
 // now is what a cluster says of Services, endpoints and Nodes.

@@ -94,7 +94,7 @@ func (d detail[T]) writers() map[string]func(io.Writer, diagnose.Details[T]) err
 
 // write prints a table, and below it whom it lacks.
 func (d detail[T]) write(out io.Writer, all diagnose.Details[T], wide bool) error {
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	row := func(cell func(column[T]) string) {
 		var cells []string
 		for _, c := range d.columns {
@@ -102,13 +102,13 @@ func (d detail[T]) write(out io.Writer, all diagnose.Details[T], wide bool) erro
 				cells = append(cells, cmp.Or(cell(c), "-"))
 			}
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	row(func(c column[T]) string { return c.name })
 	for _, item := range all.Items {
 		row(func(c column[T]) string { return c.cell(item) })
 	}
-	if err := t.Flush(); err != nil {
+	if err := table.Flush(); err != nil {
 		return err
 	}
 	if len(all.NotAsked) > 0 {

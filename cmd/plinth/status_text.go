@@ -78,14 +78,14 @@ func freeOf(p diagnose.Pool) string {
 }
 
 // amount is a number that a person can read: nobody counts the addresses of a /64.
-func amount(n uint64) string {
+func amount(number uint64) string {
 	switch {
-	case n == math.MaxUint64:
+	case number == math.MaxUint64:
 		return "2^64 or more"
-	case n >= 1<<24:
-		return fmt.Sprintf("more than 2^%d", int(math.Log2(float64(n))))
+	case number >= 1<<24:
+		return fmt.Sprintf("more than 2^%d", int(math.Log2(float64(number))))
 	}
-	return strconv.FormatUint(n, 10)
+	return strconv.FormatUint(number, 10)
 }
 
 // manyAlike is the number of things with one and the same problem from which on they share a line.

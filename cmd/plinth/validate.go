@@ -62,14 +62,14 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 			if err != nil {
 				return err
 			}
-			r := report{edit: proposed}
-			r.inventory, r.problems = loaded(proposed)
-			if against && r.inventory != nil {
-				if err := r.hold(cmd, cluster); err != nil {
+			given := report{edit: proposed}
+			given.inventory, given.problems = loaded(proposed)
+			if against && given.inventory != nil {
+				if err := given.hold(cmd, cluster); err != nil {
 					return err
 				}
 			}
-			return errors.Join(write(cmd.OutOrStdout(), r), r.verdict(strict))
+			return errors.Join(write(cmd.OutOrStdout(), given), given.verdict(strict))
 		},
 	}
 	cluster.addTo(cmd)
@@ -174,7 +174,7 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // printYAML prints what [printJSON] does, as YAML: the same keys in the same order.
-func printYAML(w io.Writer, v any) error {
+func printYAML(to io.Writer, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func printYAML(w io.Writer, v any) error {
 	inBlocks(&root)
 	out, err := yaml.Marshal(&root)
 	if err == nil {
-		_, err = w.Write(out)
+		_, err = to.Write(out)
 	}
 	return err
 }

@@ -71,25 +71,25 @@ func countOf(n int, what string) string {
 
 // writeProblem prints one problem and an empty line. What may be a password
 // stays out of terminals and build logs. lines are those of its document, nil where it is about none.
-func writeProblem(b *bytes.Buffer, problem inventory.Problem, lines *document.Lines) {
-	fmt.Fprintf(b, "%s[%s]: ", problem.Severity, problem.Code)
+func writeProblem(buffer *bytes.Buffer, problem inventory.Problem, lines *document.Lines) {
+	fmt.Fprintf(buffer, "%s[%s]: ", problem.Severity, problem.Code)
 	if problem.Path != "" {
-		b.WriteString(problem.Path + " ")
+		buffer.WriteString(problem.Path + " ")
 	}
-	b.WriteString(problem.Message + "\n")
+	buffer.WriteString(problem.Message + "\n")
 	margin := strings.Repeat(" ", len(fmt.Sprint(problem.Line)))
 	if at := problem.Position().String(); at != "" {
-		fmt.Fprintf(b, "%s--> %s\n", margin, at)
+		fmt.Fprintf(buffer, "%s--> %s\n", margin, at)
 	}
 	if line, column, ok := lines.At(problem.Line, problem.Column); ok {
-		fmt.Fprintf(b, "%s |\n%d | %s\n", margin, problem.Line, line)
+		fmt.Fprintf(buffer, "%s |\n%d | %s\n", margin, problem.Line, line)
 		if column > 0 {
-			fmt.Fprintf(b, "%s | %s\n", margin, caret(line, column, problem.Value))
+			fmt.Fprintf(buffer, "%s | %s\n", margin, caret(line, column, problem.Value))
 		}
 	}
 	note := func(what, text string) {
 		if text != "" {
-			fmt.Fprintf(b, "%s = %s: %s\n", margin, what, strings.ReplaceAll(text, "\n", "\n"+margin+"     "))
+			fmt.Fprintf(buffer, "%s = %s: %s\n", margin, what, strings.ReplaceAll(text, "\n", "\n"+margin+"     "))
 		}
 	}
 	note("accepted", problem.Accepted)
@@ -98,7 +98,7 @@ func writeProblem(b *bytes.Buffer, problem inventory.Problem, lines *document.Li
 		note("see also", r.String())
 	}
 	note("more", "plinth explain "+string(problem.Code))
-	b.WriteByte('\n')
+	buffer.WriteByte('\n')
 }
 
 // caret underlines the value, or points at where it begins. Tabs stay tabs, so

@@ -146,18 +146,18 @@ var chainWriters = map[string]func(io.Writer, diagnose.Chain) error{
 
 // writeChainText prints a line for each link, and below one that does not hold what would mend it.
 func writeChainText(out io.Writer, c diagnose.Chain) error {
-	var b strings.Builder
-	fmt.Fprintln(&b, c.What)
+	var lines strings.Builder
+	fmt.Fprintln(&lines, c.What)
 	for _, link := range c.Links {
 		text := link.Text
 		if link.Reason != "" && !strings.Contains(text, link.Reason) {
 			text = link.Reason + ": " + text
 		}
-		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-10s %-10s %s", link.Step, link.Mark, text), " "))
+		fmt.Fprintln(&lines, strings.TrimRight(fmt.Sprintf("  %-10s %-10s %s", link.Step, link.Mark, text), " "))
 		if link.Help != "" {
-			fmt.Fprintf(&b, "  %-21s %s\n", "", "-> "+link.Help)
+			fmt.Fprintf(&lines, "  %-21s %s\n", "", "-> "+link.Help)
 		}
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, lines.String())
 	return err
 }

@@ -26,12 +26,12 @@ func (f Facts) Bundle() ([]byte, error) {
 
 // Open reads a bundle. Its error is [doctor.ErrNoBundle].
 func Open(text []byte) (Facts, error) {
-	var b bundle
-	if err := yaml.UnmarshalStrict(text, &b); err != nil {
+	var opened bundle
+	if err := yaml.UnmarshalStrict(text, &opened); err != nil {
 		return Facts{}, fmt.Errorf("%w machine: %w", doctor.ErrNoBundle, err)
 	}
-	if b.APIVersion != inventory.APIVersion || b.Kind != bundleKind {
-		return Facts{}, fmt.Errorf("%w machine: want apiVersion %s and kind %s, got %q and %q", doctor.ErrNoBundle, inventory.APIVersion, bundleKind, b.APIVersion, b.Kind)
+	if opened.APIVersion != inventory.APIVersion || opened.Kind != bundleKind {
+		return Facts{}, fmt.Errorf("%w machine: want apiVersion %s and kind %s, got %q and %q", doctor.ErrNoBundle, inventory.APIVersion, bundleKind, opened.APIVersion, opened.Kind)
 	}
-	return b.Machine, nil
+	return opened.Machine, nil
 }

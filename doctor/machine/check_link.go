@@ -47,32 +47,32 @@ func linkUnusable(f Facts) (out []doctor.Finding) {
 
 // isProxy tells whether who answers does so for nearly all that is asked for, or for many, or is a router that answers for several addresses. Linux
 // lets up to 0.8 seconds pass before it answers for others (proxy_delay), so that some of its answers are missed.
-func (f Facts) isProxy(a Answer) bool {
+func (f Facts) isProxy(answer Answer) bool {
 	answered, asked := 0, 0
 	for _, other := range f.Answers {
-		if _, has := f.Expected.poolOf(other.Address); has && !other.Machine && other.MAC == a.MAC && other.Interface == a.Interface && other.Address.Is6() == a.Address.Is6() {
+		if _, has := f.Expected.poolOf(other.Address); has && !other.Machine && other.MAC == answer.MAC && other.Interface == answer.Interface && other.Address.Is6() == answer.Address.Is6() {
 			answered++
 		}
 	}
 	for _, some := range f.Asked {
-		if some.Interface == a.Interface && some.IPv6 == a.Address.Is6() {
+		if some.Interface == answer.Interface && some.IPv6 == answer.Address.Is6() {
 			asked = some.Addresses
 		}
 	}
-	router := slices.ContainsFunc(f.Routers, func(r Router) bool { return r.MAC == a.MAC })
+	router := slices.ContainsFunc(f.Routers, func(r Router) bool { return r.MAC == answer.MAC })
 	return answered >= 2 && router || answered >= 3 && answered*10 >= asked*9 || answered >= 8
 }
 
 func proxyARP(f Facts) (out []doctor.Finding) {
 	told := map[string]bool{}
-	for _, a := range f.Answers {
-		key := fmt.Sprint(a.Interface, a.MAC, a.Address.Is6())
-		if a.Machine || told[key] || !f.isProxy(a) {
+	for _, answer := range f.Answers {
+		key := fmt.Sprint(answer.Interface, answer.MAC, answer.Address.Is6())
+		if answer.Machine || told[key] || !f.isProxy(answer) {
 			continue
 		}
 		told[key] = true
 		out = append(out, found([]doctor.Mend{say("switch proxy ARP off there (of Linux proxy_arp and proxy_ndp, of switches local proxy ARP or ARP suppression): Plinth gives no VIP that another host answers for; " + whose)},
-			"%s answers on %s for one address of pools after the other, such as %s, as proxy ARP does", a.MAC, a.Interface, a.Address))
+			"%s answers on %s for one address of pools after the other, such as %s, as proxy ARP does", answer.MAC, answer.Interface, answer.Address))
 	}
 	return out
 }

@@ -13,16 +13,16 @@ import (
 // dummies are interfaces on which kube-proxy in mode ipvs and kube-router have the addresses of Services.
 var dummies = []string{"kube-dummy-if", "kube-ipvs0"}
 
-func machineAddressMissing(f Facts) (out []doctor.Finding) {
-	if f.Expected == nil || len(f.Addresses) == 0 { // these could not be read
+func machineAddressMissing(facts Facts) (out []doctor.Finding) {
+	if facts.Expected == nil || len(facts.Addresses) == 0 { // these could not be read
 		return nil
 	}
-	off := ipv6Disabled(f)
-	for _, a := range f.Expected.Addresses {
-		if _, has := f.has(a); has || a.Is6() && (len(off) > 0 || slices.Contains(f.Missing, IPv6)) {
+	off := ipv6Disabled(facts)
+	for _, a := range facts.Expected.Addresses {
+		if _, has := facts.has(a); has || a.Is6() && (len(off) > 0 || slices.Contains(facts.Missing, IPv6)) {
 			continue
 		}
-		out = append(out, found([]doctor.Mend{say("set the address by the machine's network configuration, or correct the addresses of machine " + f.Expected.Machine + " in the inventory; --machine NAME if this is another one")},
+		out = append(out, found([]doctor.Mend{say("set the address by the machine's network configuration, or correct the addresses of machine " + facts.Expected.Machine + " in the inventory; --machine NAME if this is another one")},
 			"no interface has its address %s of the inventory", a))
 	}
 	return out
@@ -43,15 +43,15 @@ func linkDown(f Facts) (out []doctor.Finding) {
 
 // vipOnInterface prints no command that takes an address away: without any socket, connections of Services may go by it, which the kernel's
 // tables alone pass on, and whoever set it may do so on each machine.
-func vipOnInterface(f Facts) (out []doctor.Finding) {
-	for _, a := range f.Addresses {
-		pool, has := f.Expected.poolOf(a.Prefix.Addr())
-		if !has || slices.Contains(dummies, a.Interface) {
+func vipOnInterface(facts Facts) (out []doctor.Finding) {
+	for _, address := range facts.Addresses {
+		pool, has := facts.Expected.poolOf(address.Prefix.Addr())
+		if !has || slices.Contains(dummies, address.Interface) {
 			continue
 		}
-		mend := []doctor.Mend{say("where the machine needs it, as for the API server or by its network configuration, put " + a.Prefix.Addr().String() + " into exclude of pool " + pool.Name)}
-		mend = append(mend, say(f.whoBalances()+" by docs/guides/migrate-on-link.md, so that connections outlast it; then ip address del", a.Prefix.String(), "dev", doctor.Quoted(a.Interface), "takes away what is left over"))
-		out = append(out, found(mend, "interface %s has %s of pool %s, so that the kernel answers for it", a.Interface, a.Prefix, pool.Name))
+		mend := []doctor.Mend{say("where the machine needs it, as for the API server or by its network configuration, put " + address.Prefix.Addr().String() + " into exclude of pool " + pool.Name)}
+		mend = append(mend, say(facts.whoBalances()+" by docs/guides/migrate-on-link.md, so that connections outlast it; then ip address del", address.Prefix.String(), "dev", doctor.Quoted(address.Interface), "takes away what is left over"))
+		out = append(out, found(mend, "interface %s has %s of pool %s, so that the kernel answers for it", address.Interface, address.Prefix, pool.Name))
 	}
 	return out
 }
@@ -65,19 +65,19 @@ func (f Facts) whoBalances() string {
 }
 
 // ipvsAnswers: the kernel answers ARP for each of its addresses on every interface, unless arp_ignore is on. Of IPv6 it does not.
-func ipvsAnswers(f Facts) []doctor.Finding {
-	i := slices.IndexFunc(f.Addresses, func(a Address) bool { return slices.Contains(dummies, a.Interface) })
+func ipvsAnswers(facts Facts) []doctor.Finding {
+	i := slices.IndexFunc(facts.Addresses, func(a Address) bool { return slices.Contains(dummies, a.Interface) })
 	if i < 0 {
 		return nil
 	}
-	for _, l := range f.Expected.links() {
-		at, has := f.has(l.Self)
-		if !has || l.Self.Is6() || f.Sysctls[arpIgnore] != "0" || f.Sysctls["net/ipv4/conf/"+at.Interface+"/arp_ignore"] != "0" {
+	for _, l := range facts.Expected.links() {
+		at, has := facts.has(l.Self)
+		if !has || l.Self.Is6() || facts.Sysctls[arpIgnore] != "0" || facts.Sysctls["net/ipv4/conf/"+at.Interface+"/arp_ignore"] != "0" {
 			continue
 		}
-		mend := append([]doctor.Mend{say("set strictARP: true in kube-proxy's configuration, which has it set these in all machines; for k3s and RKE2 that is kube-proxy-arg: [ipvs-strict-arp=true] in config.yaml:")}, f.set(arpIgnore, "1")...)
-		mend = append(mend, f.set("net/ipv4/conf/all/arp_announce", "2")...)
-		return []doctor.Finding{found(mend, "VIPs are on %s, and without strictARP the kernel answers for them on %s", f.Addresses[i].Interface, at.Interface)}
+		mend := append([]doctor.Mend{say("set strictARP: true in kube-proxy's configuration, which has it set these in all machines; for k3s and RKE2 that is kube-proxy-arg: [ipvs-strict-arp=true] in config.yaml:")}, facts.set(arpIgnore, "1")...)
+		mend = append(mend, facts.set("net/ipv4/conf/all/arp_announce", "2")...)
+		return []doctor.Finding{found(mend, "VIPs are on %s, and without strictARP the kernel answers for them on %s", facts.Addresses[i].Interface, at.Interface)}
 	}
 	return nil
 }
@@ -114,13 +114,13 @@ var (
 // viaLinkLocal is the first version of Linux that takes IPv4 routes by way of IPv6 (RTA_VIA).
 var viaLinkLocal = [2]int{5, 2}
 
-func kernelTooOld(f Facts) []doctor.Finding {
-	major, minor, ok := versionOf(f.Kernel)
-	linkLocal := slices.ContainsFunc(f.Expected.sessions(), func(s Session) bool { return s.Address.IsLinkLocalUnicast() })
-	if !ok || !linkLocal || f.Expected.Mode != inventory.ModeFabric || !slices.ContainsFunc(f.Expected.Addresses, netip.Addr.Is4) || slices.Compare([]int{major, minor}, viaLinkLocal[:]) >= 0 {
+func kernelTooOld(facts Facts) []doctor.Finding {
+	major, minor, ok := versionOf(facts.Kernel)
+	linkLocal := slices.ContainsFunc(facts.Expected.sessions(), func(s Session) bool { return s.Address.IsLinkLocalUnicast() })
+	if !ok || !linkLocal || facts.Expected.Mode != inventory.ModeFabric || !slices.ContainsFunc(facts.Expected.Addresses, netip.Addr.Is4) || slices.Compare([]int{major, minor}, viaLinkLocal[:]) >= 0 {
 		return nil
 	}
-	return []doctor.Finding{found([]doctor.Mend{say("install a newer kernel, or give the router an address of IPv4")}, "Linux %s takes no route of IPv4 by way of a link-local router, as 5.2 and later do", f.Kernel)}
+	return []doctor.Finding{found([]doctor.Mend{say("install a newer kernel, or give the router an address of IPv4")}, "Linux %s takes no route of IPv4 by way of a link-local router, as 5.2 and later do", facts.Kernel)}
 }
 
 // versionOf reads the first two numbers of a release.

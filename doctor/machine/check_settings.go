@@ -65,15 +65,15 @@ var (
 )
 
 // reversePathStrict: what comes in by the only interface of a machine leaves by it, too, unless routers are reached otherwise.
-func reversePathStrict(f Facts) []doctor.Finding {
+func reversePathStrict(facts Facts) []doctor.Finding {
 	routers := map[string]bool{}
-	for _, s := range f.Expected.sessions() {
+	for _, s := range facts.Expected.sessions() {
 		routers[s.Router] = true
 	}
-	if len(routers) < 2 && len(f.interfaces()) < 2 {
+	if len(routers) < 2 && len(facts.interfaces()) < 2 {
 		return nil
 	}
-	return reversePathAnywhere(f)
+	return reversePathAnywhere(facts)
 }
 
 // interfaces are those of the machine's addresses in the inventory, sorted.
@@ -90,34 +90,34 @@ func (f Facts) interfaces() (names []string) {
 	return slices.Compact(names)
 }
 
-func ipv6Disabled(f Facts) (out []doctor.Finding) {
-	names := f.interfaces()
+func ipv6Disabled(facts Facts) (out []doctor.Finding) {
+	names := facts.interfaces()
 	if len(names) == 0 {
 		names = []string{"all"} // it may have no address because of that
 	}
 	for _, name := range names {
 		setting := "net/ipv6/conf/" + name + "/disable_ipv6"
-		if f.Expected.hasIPv6() && f.Sysctls[setting] == "1" {
-			mend := append(f.set(setting, "0"), say("and have the interface's addresses of IPv6 set again, as by its network configuration: the kernel has forgotten them"))
+		if facts.Expected.hasIPv6() && facts.Sysctls[setting] == "1" {
+			mend := append(facts.set(setting, "0"), say("and have the interface's addresses of IPv6 set again, as by its network configuration: the kernel has forgotten them"))
 			out = append(out, found(mend, "%s is 1, and the inventory has addresses of IPv6", setting))
 		}
 	}
 	return out
 }
 
-func announcementsDropped(f Facts) (out []doctor.Finding) {
-	for _, l := range f.Expected.links() {
-		at, has := f.has(l.Self)
+func announcementsDropped(facts Facts) (out []doctor.Finding) {
+	for _, link := range facts.Expected.links() {
+		at, has := facts.has(link.Self)
 		if !has {
 			continue
 		}
 		names := []string{"net/ipv6/conf/" + at.Interface + "/drop_unsolicited_na"}
-		if l.Self.Is4() { // the larger one of the two holds
+		if link.Self.Is4() { // the larger one of the two holds
 			names = []string{"net/ipv4/conf/all/drop_gratuitous_arp", "net/ipv4/conf/" + at.Interface + "/drop_gratuitous_arp"}
 		}
 		for _, name := range names {
-			if f.Sysctls[name] == "1" {
-				out = append(out, found(f.set(name, "0"), "%s is 1, and VIPs move on %s", name, l.Subnet))
+			if facts.Sysctls[name] == "1" {
+				out = append(out, found(facts.set(name, "0"), "%s is 1, and VIPs move on %s", name, link.Subnet))
 			}
 		}
 	}
@@ -127,34 +127,34 @@ func announcementsDropped(f Facts) (out []doctor.Finding) {
 // podsOfAMachine is how many pods may be neighbours: kubelets are told 110 to 250.
 const podsOfAMachine = 256
 
-func neighbourTableSmall(f Facts) (out []doctor.Finding) {
-	if f.Expected == nil {
+func neighbourTableSmall(facts Facts) (out []doctor.Finding) {
+	if facts.Expected == nil {
 		return nil
 	}
-	need := f.Expected.Neighbours + podsOfAMachine
+	need := facts.Expected.Neighbours + podsOfAMachine
 	for _, name := range []string{neighbours4, neighbours6} {
-		most, err := strconv.Atoi(f.Sysctls[name])
-		if err != nil || most >= need || name == neighbours6 && !f.Expected.hasIPv6() {
+		most, err := strconv.Atoi(facts.Sysctls[name])
+		if err != nil || most >= need || name == neighbours6 && !facts.Expected.hasIPv6() {
 			continue
 		}
 		want := 1024
 		for want < 2*need {
 			want *= 2
 		}
-		mend := append(f.set(name, strconv.Itoa(want)), f.set(strings.TrimSuffix(name, "3")+"2", strconv.Itoa(want/2))...)
-		out = append(out, found(mend, "%s is %d, and the machine has %d machines of its subnets and %d pods for neighbours", name, most, f.Expected.Neighbours, podsOfAMachine))
+		mend := append(facts.set(name, strconv.Itoa(want)), facts.set(strings.TrimSuffix(name, "3")+"2", strconv.Itoa(want/2))...)
+		out = append(out, found(mend, "%s is %d, and the machine has %d machines of its subnets and %d pods for neighbours", name, most, facts.Expected.Neighbours, podsOfAMachine))
 	}
 	return out
 }
 
-func conntrackNearlyFull(f Facts) []doctor.Finding {
-	count, err := strconv.Atoi(f.Sysctls[conntrackCount])
-	most, err2 := strconv.Atoi(f.Sysctls[conntrackMax])
+func conntrackNearlyFull(facts Facts) []doctor.Finding {
+	count, err := strconv.Atoi(facts.Sysctls[conntrackCount])
+	most, err2 := strconv.Atoi(facts.Sysctls[conntrackMax])
 	if err != nil || err2 != nil || most == 0 || count < most/10*9 {
 		return nil
 	}
-	mend := append(f.set(conntrackMax, strconv.Itoa(2*most)), say("and let kube-proxy keep it: conntrack.maxPerCore or conntrack.min in its configuration; each entry takes about 320 bytes"))
-	if boot := load("nf_conntrack"); !f.Container { // the setting is there once the module is
+	mend := append(facts.set(conntrackMax, strconv.Itoa(2*most)), say("and let kube-proxy keep it: conntrack.maxPerCore or conntrack.min in its configuration; each entry takes about 320 bytes"))
+	if boot := load("nf_conntrack"); !facts.Container { // the setting is there once the module is
 		mend = append(mend, boot[1])
 	}
 	return []doctor.Finding{found(mend, "%d connections are tracked of %d at most", count, most)}

@@ -70,26 +70,26 @@ func (s Socket) elsewhere() string {
 func portHeld(f Facts) (out []doctor.Finding) {
 	needed := f.needed()
 	told := map[string]bool{}
-	for _, s := range f.Sockets {
-		port := fmt.Sprintf("%s %d", s.Protocol, s.Local.Port())
-		if s.isOwn() || !s.listens() || needed[port] == "" || told[port] || !f.inTheWay(s) {
+	for _, socket := range f.Sockets {
+		port := fmt.Sprintf("%s %d", socket.Protocol, socket.Local.Port())
+		if socket.isOwn() || !socket.listens() || needed[port] == "" || told[port] || !f.inTheWay(socket) {
 			continue
 		}
 		told[port] = true // of a program that listens in both families, once
-		out = append(out, found([]doctor.Mend{say(s.elsewhere())}, "%s listens on port %s, which is for %s", s.by(), port, needed[port]))
+		out = append(out, found([]doctor.Mend{say(socket.elsewhere())}, "%s listens on port %s, which is for %s", socket.by(), port, needed[port]))
 	}
 	return out
 }
 
 // sessionWith is the session of the inventory that a connection stands in place of: another address of the machine may have one of its own.
-func (f Facts) sessionWith(s Socket) (Session, bool) {
-	if s.listens() {
+func (f Facts) sessionWith(socket Socket) (Session, bool) {
+	if socket.listens() {
 		return Session{}, false
 	}
 	sessions := f.Expected.sessions()
 	i := slices.IndexFunc(sessions, func(with Session) bool {
-		same := with.Local == s.Local.Addr() || with.Address.IsLinkLocalUnicast()
-		return same && with.Address.WithZone("") == s.Remote.Addr().WithZone("") && (s.Remote.Port() == with.Port || s.Local.Port() == bgpPort)
+		same := with.Local == socket.Local.Addr() || with.Address.IsLinkLocalUnicast()
+		return same && with.Address.WithZone("") == socket.Remote.Addr().WithZone("") && (socket.Remote.Port() == with.Port || socket.Local.Port() == bgpPort)
 	})
 	if i < 0 {
 		return Session{}, false
@@ -101,14 +101,14 @@ const otherSpeakers = "docs/guides/other-bgp-speakers.md"
 
 func sessionHeldByOther(f Facts) (out []doctor.Finding) {
 	told := map[netip.Addr]bool{}
-	for _, s := range f.Sockets {
-		with, is := f.sessionWith(s)
-		if !is || s.isOwn() || told[with.Address] {
+	for _, socket := range f.Sockets {
+		with, is := f.sessionWith(socket)
+		if !is || socket.isOwn() || told[with.Address] {
 			continue
 		}
 		told[with.Address] = true
-		out = append(out, found([]doctor.Mend{say("have one of the two speak with the router, or take its session out of the configuration of " + s.Program + ": " + otherSpeakers)},
-			"%s has a connection with router %s, %s", s.by(), with.Router, with.Address))
+		out = append(out, found([]doctor.Mend{say("have one of the two speak with the router, or take its session out of the configuration of " + socket.Program + ": " + otherSpeakers)},
+			"%s has a connection with router %s, %s", socket.by(), with.Router, with.Address))
 	}
 	return out
 }

@@ -51,13 +51,13 @@ var checks = []check{
 }
 
 // Examine returns what stands in the way, what keeps the most from working first.
-func Examine(f Facts) []doctor.Finding {
+func Examine(facts Facts) []doctor.Finding {
 	out := []doctor.Finding{}
 	for _, check := range checks {
-		found := check.find(f)
+		found := check.find(facts)
 		for i := range found {
-			found[i].Kind, found[i].Object = check.kind, f.object()
-			found[i] = f.placed(found[i]).Printable()
+			found[i].Kind, found[i].Object = check.kind, facts.object()
+			found[i] = facts.placed(found[i]).Printable()
 		}
 		slices.SortStableFunc(found, func(a, b doctor.Finding) int { return strings.Compare(a.Message, b.Message) })
 		out = append(out, found...)

@@ -46,32 +46,32 @@ type Link struct {
 }
 
 // Expect reduces an inventory to what it expects of a machine.
-func Expect(inv *inventory.Inventory, m inventory.Machine) *Expected {
-	e := &Expected{Machine: m.Name, Addresses: m.Addresses, Mode: inv.PodNetwork.Mode}
-	for _, s := range inv.Sessions(m) {
-		e.Sessions = append(e.Sessions, Session{Router: s.Router, Address: s.RouterAddr, Port: s.Port, Local: s.Local,
+func Expect(inv *inventory.Inventory, machine inventory.Machine) *Expected {
+	expected := &Expected{Machine: machine.Name, Addresses: machine.Addresses, Mode: inv.PodNetwork.Mode}
+	for _, s := range inv.Sessions(machine) {
+		expected.Sessions = append(expected.Sessions, Session{Router: s.Router, Address: s.RouterAddr, Port: s.Port, Local: s.Local,
 			BFD: s.BFD != inventory.BFDProfile{}, Password: s.Password != inventory.SecretKey{}, Secured: s.TTLSecurity, External: !s.IBGP(), Hops: s.Multihop})
 	}
 	for _, p := range inv.Pools {
-		e.Pools = append(e.Pools, Pool{Name: p.Name, Ranges: p.Ranges, Exclude: p.Exclude})
+		expected.Pools = append(expected.Pools, Pool{Name: p.Name, Ranges: p.Ranges, Exclude: p.Exclude})
 	}
-	for _, l := range inv.LinksOf(m.Name) {
+	for _, l := range inv.LinksOf(machine.Name) {
 		link := Link{Subnet: l.Subnet}
 		for _, other := range l.Machines {
-			if other.Name == m.Name {
+			if other.Name == machine.Name {
 				link.Self = other.Addr
 				continue
 			}
 			link.Machines = append(link.Machines, other.Addr)
 		}
-		e.Links = append(e.Links, link)
+		expected.Links = append(expected.Links, link)
 	}
 	for other := range inv.Machines() {
-		if other.Name != m.Name && inv.SameSubnet(m, other) {
-			e.Neighbours++
+		if other.Name != machine.Name && inv.SameSubnet(machine, other) {
+			expected.Neighbours++
 		}
 	}
-	return e
+	return expected
 }
 
 // Find is the machine of an inventory that has one of these addresses, or else this name.

@@ -24,7 +24,7 @@ func advised[T any](d *decoder, n *yaml.Node, read reader[T]) (T, bool) {
 }
 
 // taken is advice that a reader takes: this, or what it says of this in turn. Empty: none of these is taken.
-func taken[T any](d *decoder, advice string, read reader[T]) string {
+func taken[T any](dec *decoder, advice string, read reader[T]) string {
 	const steps = 3 // no reader needs more, and none may go on for ever
 	for range steps {
 		if advice == "" {
@@ -36,7 +36,7 @@ func taken[T any](d *decoder, advice string, read reader[T]) string {
 			advice, unquoted = strconv.Quote(value), false
 			node, _ = written(advice)
 		}
-		try := &decoder{lenient: d.lenient, strict: d.strict, steps: 1000}
+		try := &decoder{lenient: dec.lenient, strict: dec.strict, steps: 1000}
 		if _, ok := read(try, node); ok && !slices.ContainsFunc(try.faults, func(f fault) bool { return f.severity != inventory.Warning }) {
 			return advice
 		}

@@ -4,10 +4,10 @@ import "plinth.dev/plinth/inventory"
 
 // validate runs every check.
 func (d *decoder) validate(raw *rawInventory, inv *inventory.Inventory) {
-	v := &validation{decoder: d, raw: &raw.Spec, inv: inv}
-	v.hosts, v.bare = v.hostAddresses(), v.bareRacks()
-	names, machines, addresses, pools := nameChecks{v}, machineChecks{v}, addressChecks{v}, poolChecks{v}
-	advertise, links, sessions, pods := advertiseChecks{v}, linkChecks{v}, sessionChecks{v}, podChecks{v}
+	checked := &validation{decoder: d, raw: &raw.Spec, inv: inv}
+	checked.hosts, checked.bare = checked.hostAddresses(), checked.bareRacks()
+	names, machines, addresses, pools := nameChecks{checked}, machineChecks{checked}, addressChecks{checked}, poolChecks{checked}
+	advertise, links, sessions, pods := advertiseChecks{checked}, linkChecks{checked}, sessionChecks{checked}, podChecks{checked}
 	run(
 		names.names, names.references, names.expected, names.labelKeys,
 		machines.identities, machines.units, machines.taints, machines.storages, machines.selectors,
@@ -17,7 +17,7 @@ func (d *decoder) validate(raw *rawInventory, inv *inventory.Inventory) {
 		links.viaAgrees, links.links,
 		sessions.systems, sessions.sessions, sessions.routers, sessions.linkLocals, sessions.bfd,
 		pods.podNetwork, pods.podCIDRs,
-		effectChecks{v}.effects,
+		effectChecks{checked}.effects,
 	)
 }
 
@@ -42,16 +42,16 @@ func run(checks ...func()) {
 // error, [Parse] has one for every set of documents that has these among them. What refers to
 // another document, and what only the whole can be judged by, is left to Parse.
 func Check(docs ...Document) inventory.Problems {
-	d := &decoder{part: true}
-	pages, problems := d.read(docs)
-	d.pages = pages
-	raw := d.decode(pages)
+	dec := &decoder{part: true}
+	pages, problems := dec.read(docs)
+	dec.pages = pages
+	raw := dec.decode(pages)
 	if raw != nil {
-		v := &validation{decoder: d, raw: &raw.Spec, inv: d.build(raw)}
+		v := &validation{decoder: dec, raw: &raw.Spec, inv: dec.build(raw)}
 		v.partly()
 	}
-	if d.steps <= 0 {
+	if dec.steps <= 0 {
 		return problems // how many aliases are too many depends on how large the others are
 	}
-	return append(problems, d.place(pages)...).Sorted()
+	return append(problems, dec.place(pages)...).Sorted()
 }

@@ -171,7 +171,7 @@ func (e *explainer) taints(m *rawMachine) {
 func (e *explainer) session(rack *rawRack, session inventory.Session) {
 	router := e.spec.router(session.Router)
 	said := e.spec.session(rack, router)
-	for _, o := range []struct {
+	for _, option := range []struct {
 		field, value string
 		node         *yaml.Node
 		note         string
@@ -191,7 +191,7 @@ func (e *explainer) session(rack *rawRack, session inventory.Session) {
 		{"learn", string(session.Learn), said.Learn.node, "default"},
 		{"families", session.Families.String(), nil, "what the machine has and the inventory needs"},
 	} {
-		e.add(fmt.Sprintf("sessions[%s %s].%s", session.Router, session.RouterAddr, o.field), o.value, o.node, o.note)
+		e.add(fmt.Sprintf("sessions[%s %s].%s", session.Router, session.RouterAddr, option.field), option.value, option.node, option.note)
 	}
 }
 

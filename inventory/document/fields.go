@@ -132,15 +132,15 @@ func object(decoder *decoder, node *yaml.Node, into any) bool {
 		decoder.wrongType(node, "a mapping")
 		return false
 	}
-	v := reflect.ValueOf(into).Elem()
-	all := fieldsByType[v.Type()]
+	field := reflect.ValueOf(into).Elem()
+	all := fieldsByType[field.Type()]
 	decoder.each(node, func(key, value *yaml.Node) {
 		f, ok := all[key.Value]
 		switch {
 		case ok && f.tag.Get("hidden") == "own" && !decoder.lenient:
 			decoder.refuse(value, refusal{code: inventory.UnknownKey, message: "is written by Plinth alone, in what it keeps in the cluster", accepted: "no such key here"})
 		case ok:
-			decoder.field(value, v.FieldByIndex(f.index).Addr().Interface(), f.read)
+			decoder.field(value, field.FieldByIndex(f.index).Addr().Interface(), f.read)
 		case !decoder.lenient && !strings.HasPrefix(key.Value, "x-"):
 			decoder.unknownKey(node, key, all.keys())
 		}
@@ -169,23 +169,23 @@ func (s *scalar[T]) decode(d *decoder, node *yaml.Node, read any) {
 }
 
 // decode reads a sequence, or a mapping with keys of the writer's own choice.
-func (l *list[T]) decode(d *decoder, node *yaml.Node, read any) {
+func (l *list[T]) decode(dec *decoder, node *yaml.Node, read any) {
 	if p, ok := read.(entryReaders); ok {
-		d.entries(node, &l.node, func(k, v *yaml.Node) {
+		dec.entries(node, &l.node, func(k, v *yaml.Node) {
 			var e T
 			if any(&e).(interface {
 				decodePair(*decoder, *yaml.Node, *yaml.Node, entryReaders) bool
-			}).decodePair(d, k, v, p) {
+			}).decodePair(dec, k, v, p) {
 				l.v = append(l.v, e)
 			}
 		})
 		return
 	}
-	d.items(node, &l.node, func(item *yaml.Node) {
-		if v, ok := itemOf[T](d, item, read); ok {
+	dec.items(node, &l.node, func(item *yaml.Node) {
+		if v, ok := itemOf[T](dec, item, read); ok {
 			l.v = append(l.v, v)
 		}
-	}, func(item *yaml.Node) { itemOf[T](d, item, read) })
+	}, func(item *yaml.Node) { itemOf[T](dec, item, read) })
 }
 
 // itemOf reads an item of a sequence, and reports whether there is one.

@@ -130,7 +130,7 @@ func (l *Lines) At(number, column int) (text string, at int, ok bool) {
 	}
 	parts := slices.Clone(l.cuts[number-1].parts)
 	slices.SortFunc(parts, func(a, b columns) int { return cmp.Compare(a.from, b.from) })
-	var b strings.Builder
+	var out strings.Builder
 	line, done := l.runes(number), 0
 	at = column
 	for _, part := range parts {
@@ -138,7 +138,7 @@ func (l *Lines) At(number, column int) (text string, at int, ok bool) {
 		if part.from >= part.to {
 			continue
 		}
-		b.WriteString(string(line[done:part.from]) + inventory.NotShown)
+		out.WriteString(string(line[done:part.from]) + inventory.NotShown)
 		done = part.to
 		switch grown := len(inventory.NotShown) - (part.to - part.from); {
 		case column > part.to:
@@ -147,5 +147,5 @@ func (l *Lines) At(number, column int) (text string, at int, ok bool) {
 			at -= column - part.from - 1
 		}
 	}
-	return b.String() + string(line[done:]), at, true
+	return out.String() + string(line[done:]), at, true
 }

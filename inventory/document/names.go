@@ -41,19 +41,19 @@ func hostname(s string) (string, *refusal) {
 
 // form refuses text that is not of a form of lower-case letters, and suggests
 // what is near it and would be.
-func form(s string, want *regexp.Regexp, longest int, code inventory.Code, accepted string) (string, *refusal) {
-	if len(s) <= longest && want.MatchString(s) {
-		return s, nil
+func form(text string, want *regexp.Regexp, longest int, code inventory.Code, accepted string) (string, *refusal) {
+	if len(text) <= longest && want.MatchString(text) {
+		return text, nil
 	}
-	r := &refusal{code: code, message: "is not a name of the right form", accepted: accepted}
-	if len(s) > longest {
-		r.message = "is too long"
+	refused := &refusal{code: code, message: "is not a name of the right form", accepted: accepted}
+	if len(text) > longest {
+		refused.message = "is too long"
 	}
-	fixed := strings.Trim(strings.ReplaceAll(labelJunk.ReplaceAllString(strings.ToLower(s), "-"), "_", "-"), "-.")
+	fixed := strings.Trim(strings.ReplaceAll(labelJunk.ReplaceAllString(strings.ToLower(text), "-"), "_", "-"), "-.")
 	if len(fixed) <= longest && want.MatchString(fixed) {
-		r.suggestion = fixed
+		refused.suggestion = fixed
 	}
-	return "", r
+	return "", refused
 }
 
 func labelText(s string) (string, *refusal) {
@@ -68,38 +68,38 @@ func labelText(s string) (string, *refusal) {
 }
 
 // labelKey reads prefix/name, or a name alone.
-func labelKey(s string) (string, *refusal) {
-	prefix, rest, qualified := strings.Cut(s, "/")
+func labelKey(text string) (string, *refusal) {
+	prefix, rest, qualified := strings.Cut(text, "/")
 	if !qualified {
-		prefix, rest = "", s
+		prefix, rest = "", text
 	}
 	goodPrefix := !qualified || len(prefix) <= 253 && subdomainForm.MatchString(prefix)
 	if goodPrefix && len(rest) <= 63 && labelForm.MatchString(rest) {
-		return s, nil
+		return text, nil
 	}
-	r := &refusal{code: inventory.BadLabel, message: "is not a label key",
+	refused := &refusal{code: inventory.BadLabel, message: "is not a label key",
 		accepted: `a name of at most 63 letters, digits, "-", "_" and ".", if wanted after a DNS name and "/"`}
 	fixed := strings.Trim(labelJunk.ReplaceAllString(rest, "-"), "-._")
 	if qualified {
 		fixed = strings.ToLower(prefix) + "/" + fixed
 	}
-	if p, _, ok := strings.Cut(fixed, "/"); fixed != s && (!ok || subdomainForm.MatchString(p)) {
-		r.suggestion = fixed
+	if p, _, ok := strings.Cut(fixed, "/"); fixed != text && (!ok || subdomainForm.MatchString(p)) {
+		refused.suggestion = fixed
 	}
-	return "", r
+	return "", refused
 }
 
-func machineID(s string) (string, *refusal) {
-	if len(s) <= 200 && idForm.MatchString(s) {
-		return s, nil
+func machineID(text string) (string, *refusal) {
+	if len(text) <= 200 && idForm.MatchString(text) {
+		return text, nil
 	}
-	r := &refusal{code: inventory.BadID, message: "cannot stand in a providerID", accepted: `at most 200 letters, digits, "-", "_", ".", "~" and ":"`}
-	if rest, ok := strings.CutPrefix(s, inventory.ProviderScheme+"://"); ok && idForm.MatchString(rest) {
-		r.suggestion = rest
-	} else if fixed := strings.Trim(labelJunk.ReplaceAllString(s, "-"), "-._"); idForm.MatchString(fixed) {
-		r.suggestion = fixed
+	refused := &refusal{code: inventory.BadID, message: "cannot stand in a providerID", accepted: `at most 200 letters, digits, "-", "_", ".", "~" and ":"`}
+	if rest, ok := strings.CutPrefix(text, inventory.ProviderScheme+"://"); ok && idForm.MatchString(rest) {
+		refused.suggestion = rest
+	} else if fixed := strings.Trim(labelJunk.ReplaceAllString(text, "-"), "-._"); idForm.MatchString(fixed) {
+		refused.suggestion = fixed
 	}
-	return "", r
+	return "", refused
 }
 
 func uuid(s string) (string, *refusal) {
@@ -113,21 +113,21 @@ func uuid(s string) (string, *refusal) {
 	return "", r
 }
 
-func alias(s string) (string, *refusal) {
-	r := &refusal{code: inventory.BadAlias, message: "is not a foreign providerID", accepted: "scheme://rest, as the Node has it in spec.providerID"}
+func alias(text string) (string, *refusal) {
+	refused := &refusal{code: inventory.BadAlias, message: "is not a foreign providerID", accepted: "scheme://rest, as the Node has it in spec.providerID"}
 	switch {
-	case strings.HasPrefix(s, inventory.ProviderScheme+"://"):
-		r.message, r.suggestion, r.elsewhere = "is a providerID of Plinth's own", "id: "+strings.TrimPrefix(s, inventory.ProviderScheme+"://"), true
-		return "", r
-	case len(s) > 253 || !providerIDForm.MatchString(s):
-		if scheme, rest, ok := strings.Cut(s, ":"); ok {
+	case strings.HasPrefix(text, inventory.ProviderScheme+"://"):
+		refused.message, refused.suggestion, refused.elsewhere = "is a providerID of Plinth's own", "id: "+strings.TrimPrefix(text, inventory.ProviderScheme+"://"), true
+		return "", refused
+	case len(text) > 253 || !providerIDForm.MatchString(text):
+		if scheme, rest, ok := strings.Cut(text, ":"); ok {
 			if fixed := scheme + "://" + strings.TrimLeft(rest, "/"); providerIDForm.MatchString(fixed) {
-				r.suggestion = fixed
+				refused.suggestion = fixed
 			}
 		}
-		return "", r
+		return "", refused
 	}
-	return s, nil
+	return text, nil
 }
 
 func secretKey(s string) (string, *refusal) {
@@ -159,13 +159,13 @@ func readReservation(decoder *decoder, node *yaml.Node) (inventory.Reservation, 
 	if ref == nil && ref2 == nil {
 		return inventory.Reservation{Namespace: ns, Name: svc}, true
 	}
-	r := refusal{code: inventory.BadService, message: "does not name a Service", accepted: "namespace/name"}
+	refused := refusal{code: inventory.BadService, message: "does not name a Service", accepted: "namespace/name"}
 	if parts := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == '.' }); len(parts) == 2 {
-		r.suggestion = parts[0] + "/" + parts[1]
+		refused.suggestion = parts[0] + "/" + parts[1]
 	} else if len(parts) == 1 {
-		r.suggestion = "default/" + parts[0]
+		refused.suggestion = "default/" + parts[0]
 	}
-	decoder.refuse(node, r)
+	decoder.refuse(node, refused)
 	return inventory.Reservation{}, false
 }
 
@@ -193,22 +193,22 @@ func readCommunity(decoder *decoder, node *yaml.Node) (inventory.Community, bool
 	return c, err == nil
 }
 
-func badCommunity(s string, err error) refusal {
-	r := refusal{code: inventory.BadCommunity, message: err.Error(), accepted: `"65010:100", "large:65010:1:7" or a well-known name such as no-export`}
-	for _, fixed := range []string{"large:" + s, strings.ReplaceAll(s, ",", ":"), strings.ReplaceAll(s, " ", ":"), strings.ToLower(strings.ReplaceAll(s, "_", "-"))} {
+func badCommunity(text string, err error) refusal {
+	refused := refusal{code: inventory.BadCommunity, message: err.Error(), accepted: `"65010:100", "large:65010:1:7" or a well-known name such as no-export`}
+	for _, fixed := range []string{"large:" + text, strings.ReplaceAll(text, ",", ":"), strings.ReplaceAll(text, " ", ":"), strings.ToLower(strings.ReplaceAll(text, "_", "-"))} {
 		if _, err := inventory.ParseCommunity(fixed); err == nil {
-			r.suggestion = fixed
-			return r
+			refused.suggestion = fixed
+			return refused
 		}
 	}
-	if high, low, ok := strings.Cut(s, ":"); ok {
-		if fixed := "large:" + high + ":0:" + low; r.suggestion == "" {
+	if high, low, ok := strings.Cut(text, ":"); ok {
+		if fixed := "large:" + high + ":0:" + low; refused.suggestion == "" {
 			if _, err := inventory.ParseCommunity(fixed); err == nil {
-				r.suggestion = fixed
+				refused.suggestion = fixed
 			}
 		}
 	}
-	return r
+	return refused
 }
 
 // readPortal keeps an iSCSI portal as volumes write it: address:port.

@@ -83,18 +83,18 @@ type trail struct {
 }
 
 // walk visits every node of a document as it was written.
-func walk(node *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
-	visit(node, &t)
+func walk(node *yaml.Node, below trail, visit func(*yaml.Node, *trail)) {
+	visit(node, &below)
 	switch node.Kind {
 	case yaml.MappingNode:
 		for key, value := range pairs(node) {
-			step := trail{parent: &t, key: key}
+			step := trail{parent: &below, key: key}
 			walk(key, step, visit)
 			walk(value, step, visit)
 		}
 	case yaml.SequenceNode:
 		for i, c := range node.Content {
-			walk(c, trail{parent: &t, item: c, index: i}, visit)
+			walk(c, trail{parent: &below, item: c, index: i}, visit)
 		}
 	}
 }

@@ -32,15 +32,15 @@ func text(decoder *decoder, node *yaml.Node) (string, bool) {
 
 // checked reads text of a certain form.
 func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node) (T, bool) {
-	return func(d *decoder, node *yaml.Node) (T, bool) {
-		s, ok := text(d, node)
+	return func(dec *decoder, node *yaml.Node) (T, bool) {
+		s, ok := text(dec, node)
 		if !ok {
 			var none T
 			return none, false
 		}
 		v, ref := parse(s)
 		if ref != nil {
-			d.refuse(node, *ref)
+			dec.refuse(node, *ref)
 		}
 		return v, ref == nil
 	}
@@ -59,14 +59,14 @@ func word[T ~string](words ...T) func(*decoder, *yaml.Node) (T, bool) {
 	for i, w := range words {
 		names[i] = string(w)
 	}
-	return checked(func(s string) (T, *refusal) {
+	return checked(func(text string) (T, *refusal) {
 		for _, w := range words {
-			if string(w) == s {
+			if string(w) == text {
 				return w, nil
 			}
 		}
 		return "", &refusal{code: inventory.UnknownWord, message: "is none of the words that can stand here",
-			accepted: strings.Join(names, ", "), suggestion: wordMeant(s, names)}
+			accepted: strings.Join(names, ", "), suggestion: wordMeant(text, names)}
 	})
 }
 
@@ -94,37 +94,37 @@ func truth(decoder *decoder, node *yaml.Node) (bool, bool) {
 	if node.Kind == yaml.ScalarNode && node.Tag == "!!bool" {
 		return strings.EqualFold(node.Value, "true"), true
 	}
-	r := refusal{code: inventory.WrongType, message: "is not a truth value", accepted: "true or false"}
+	refused := refusal{code: inventory.WrongType, message: "is not a truth value", accepted: "true or false"}
 	switch strings.ToLower(node.Value) {
 	case "yes", "on", "y", "1", "true":
-		r.suggestion = "true"
+		refused.suggestion = "true"
 	case "no", "off", "n", "0", "false":
-		r.suggestion = "false"
+		refused.suggestion = "false"
 	}
-	decoder.refuse(node, r)
+	decoder.refuse(node, refused)
 	return false, false
 }
 
 // number reads an integer between two bounds, both included.
 func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
 	accepted := "a number from " + strconv.Itoa(low) + " to " + strconv.Itoa(high)
-	return func(d *decoder, node *yaml.Node) (int, bool) {
+	return func(dec *decoder, node *yaml.Node) (int, bool) {
 		if node.Kind != yaml.ScalarNode || node.Tag != "!!int" {
 			r := refusal{code: inventory.WrongType, message: "is not a whole number", accepted: accepted}
 			if _, plain := plainNumber(node.Value); plain {
 				r.suggestion = node.Value + withoutQuotes
 			}
-			d.refuse(node, r)
+			dec.refuse(node, r)
 			return 0, false
 		}
 		value, plain := plainNumber(node.Value)
 		if !plain {
-			d.refuse(node, refusal{code: inventory.WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
+			dec.refuse(node, refusal{code: inventory.WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
 				suggestion: inDigits(node.Value)})
 			return 0, false
 		}
 		if value < low || value > high {
-			d.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: accepted, suggestion: strconv.Itoa(min(max(value, low), high))})
+			dec.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: accepted, suggestion: strconv.Itoa(min(max(value, low), high))})
 			return 0, false
 		}
 		return value, true
@@ -168,15 +168,15 @@ func readASN(decoder *decoder, node *yaml.Node) (inventory.ASN, bool) {
 	}
 	asn, err := inventory.ParseASN(node.Value)
 	if err != nil {
-		r := refusal{code: inventory.BadASN, message: err.Error(), accepted: accepted}
+		refused := refusal{code: inventory.BadASN, message: err.Error(), accepted: accepted}
 		if rest, ok := strings.CutPrefix(strings.ToUpper(node.Value), "AS"); ok {
-			r.suggestion = rest
+			refused.suggestion = rest
 		} else if node.Value == "0" {
-			r.suggestion = "64512"
+			refused.suggestion = "64512"
 		} else if node.Tag == "!!int" {
-			r.suggestion = inDigits(node.Value)
+			refused.suggestion = inDigits(node.Value)
 		}
-		decoder.refuse(node, r)
+		decoder.refuse(node, refused)
 	}
 	return asn, err == nil
 }
@@ -196,13 +196,13 @@ func readLimit(decoder *decoder, node *yaml.Node) (inventory.Limit, bool) {
 }
 
 // parseDuration reads a time with its unit.
-func parseDuration(s string) (time.Duration, *refusal) {
+func parseDuration(text string) (time.Duration, *refusal) {
 	const accepted = "a number with its unit, such as 100ms, 9s or 2m"
-	duration, err := time.ParseDuration(s)
+	duration, err := time.ParseDuration(text)
 	if err != nil || duration < 0 {
-		return 0, &refusal{code: inventory.BadDuration, message: "is not a time", accepted: accepted, suggestion: durationMeant(s)}
+		return 0, &refusal{code: inventory.BadDuration, message: "is not a time", accepted: accepted, suggestion: durationMeant(text)}
 	}
-	if plain := zerosBefore.ReplaceAllString(s, "$1$2"); plain != s {
+	if plain := zerosBefore.ReplaceAllString(text, "$1$2"); plain != text {
 		return 0, &refusal{code: inventory.BadDuration, message: "is a number that not all programs read alike", accepted: accepted + ", without zeros before it", suggestion: plain}
 	}
 	return duration, nil
@@ -212,37 +212,37 @@ func parseDuration(s string) (time.Duration, *refusal) {
 var zerosBefore = regexp.MustCompile(`(^|[^0-9.])0+([0-9])`)
 
 // durationMeant drops blanks and long units.
-func durationMeant(s string) string {
-	s = strings.NewReplacer(" ", "", "seconds", "s", "second", "s", "secs", "s", "sec", "s", "minutes", "m", "minute", "m", "min", "m", "msec", "ms").Replace(s)
-	if _, err := strconv.Atoi(s); err == nil {
-		s += "s"
+func durationMeant(text string) string {
+	text = strings.NewReplacer(" ", "", "seconds", "s", "second", "s", "secs", "s", "sec", "s", "minutes", "m", "minute", "m", "min", "m", "msec", "ms").Replace(text)
+	if _, err := strconv.Atoi(text); err == nil {
+		text += "s"
 	}
-	if v, err := time.ParseDuration(s); err != nil || v < 0 {
+	if v, err := time.ParseDuration(text); err != nil || v < 0 {
 		return ""
 	}
-	return s
+	return text
 }
 
 // between reads a time between two bounds, both included.
 func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration, bool) {
-	return func(d *decoder, node *yaml.Node) (time.Duration, bool) {
+	return func(dec *decoder, node *yaml.Node) (time.Duration, bool) {
 		if node.Tag == "!!int" {
-			r := refusal{code: inventory.BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m"}
+			refused := refusal{code: inventory.BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m"}
 			if _, plain := plainNumber(node.Value); plain {
-				r.suggestion = node.Value + "s"
+				refused.suggestion = node.Value + "s"
 			} else if decimal := inDigits(node.Value); decimal != "" {
-				r.suggestion = decimal + "s"
+				refused.suggestion = decimal + "s"
 			}
-			d.refuse(node, r)
+			dec.refuse(node, refused)
 			return 0, false
 		}
-		duration, ok := readDuration(d, node)
+		duration, ok := readDuration(dec, node)
 		if ok && (duration < low || duration > high) {
 			bound := low
 			if duration > high {
 				bound = high
 			}
-			d.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: ShortDuration(low) + " to " + ShortDuration(high),
+			dec.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: ShortDuration(low) + " to " + ShortDuration(high),
 				suggestion: ShortDuration(bound)})
 			return 0, false
 		}
@@ -251,18 +251,18 @@ func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration,
 }
 
 // readAddr reads an address without zone, and no IPv4 address in IPv6 form.
-func readAddr(s string) (netip.Addr, *refusal) {
+func readAddr(text string) (netip.Addr, *refusal) {
 	const accepted = "an IPv4 or IPv6 address without a prefix length"
-	addr, err := netip.ParseAddr(s)
+	addr, err := netip.ParseAddr(text)
 	switch {
 	case err != nil:
-		r := &refusal{code: inventory.BadAddress, message: "is not an address", accepted: accepted}
-		if p, err := netip.ParsePrefix(s); err == nil {
-			r.suggestion = p.Addr().String()
-		} else if fixed := withoutLeadingZeros(s); fixed != s {
-			r.suggestion = fixed
+		refused := &refusal{code: inventory.BadAddress, message: "is not an address", accepted: accepted}
+		if p, err := netip.ParsePrefix(text); err == nil {
+			refused.suggestion = p.Addr().String()
+		} else if fixed := withoutLeadingZeros(text); fixed != text {
+			refused.suggestion = fixed
 		}
-		return netip.Addr{}, r
+		return netip.Addr{}, refused
 	case addr.Zone() != "":
 		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "has a zone", accepted: accepted, suggestion: addr.WithZone("").String()}
 	case addr.Is4In6():
@@ -273,21 +273,21 @@ func readAddr(s string) (netip.Addr, *refusal) {
 
 // readRouterAddr reads an address of a router, which may be a link-local one with the
 // machine's interface that leads to it.
-func readRouterAddr(s string) (netip.Addr, *refusal) {
-	addr, err := netip.ParseAddr(s)
+func readRouterAddr(text string) (netip.Addr, *refusal) {
+	addr, err := netip.ParseAddr(text)
 	if err != nil || !addr.Is6() || !addr.IsLinkLocalUnicast() {
-		return readAddr(s)
+		return readAddr(text)
 	}
 	if addr.Zone() == "" {
 		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "is a link-local address without the interface that leads to it",
-			accepted: "the address, %, and the name that the machines' interface has", suggestion: s + "%eth0"}
+			accepted: "the address, %, and the name that the machines' interface has", suggestion: text + "%eth0"}
 	}
 	return addr, nil
 }
 
 // withoutLeadingZeros repairs 10.001.02.3, if that makes it an address.
-func withoutLeadingZeros(s string) string {
-	parts := strings.Split(s, ".")
+func withoutLeadingZeros(text string) string {
+	parts := strings.Split(text, ".")
 	for i, p := range parts {
 		if n, err := strconv.Atoi(p); err == nil && n >= 0 {
 			parts[i] = strconv.Itoa(n)
@@ -295,25 +295,25 @@ func withoutLeadingZeros(s string) string {
 	}
 	fixed := strings.Join(parts, ".")
 	if _, err := netip.ParseAddr(fixed); err != nil {
-		return s
+		return text
 	}
 	return fixed
 }
 
 // readPrefix reads a prefix with no host bits.
-func readPrefix(s string) (netip.Prefix, *refusal) {
-	prefix, err := netip.ParsePrefix(s)
+func readPrefix(text string) (netip.Prefix, *refusal) {
+	prefix, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
-		r := &refusal{code: inventory.BadPrefix, message: "is not a prefix", accepted: "address/length, such as 10.10.1.0/26 or 2001:db8::/64"}
-		if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-			r.suggestion = netip.PrefixFrom(a, a.BitLen()).String()
-		} else if addr, length, ok := strings.Cut(s, "/"); ok {
+		refused := &refusal{code: inventory.BadPrefix, message: "is not a prefix", accepted: "address/length, such as 10.10.1.0/26 or 2001:db8::/64"}
+		if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+			refused.suggestion = netip.PrefixFrom(a, a.BitLen()).String()
+		} else if addr, length, ok := strings.Cut(text, "/"); ok {
 			if n, err := strconv.Atoi(length); err == nil {
-				r.suggestion = withoutLeadingZeros(addr) + "/" + strconv.Itoa(n)
+				refused.suggestion = withoutLeadingZeros(addr) + "/" + strconv.Itoa(n)
 			}
 		}
-		return netip.Prefix{}, r
+		return netip.Prefix{}, refused
 	case prefix.Addr().Is4In6():
 		return netip.Prefix{}, &refusal{code: inventory.BadPrefix, message: "is an IPv4 prefix in IPv6 form", accepted: "the prefix in its own form"}
 	case prefix.Masked() != prefix:

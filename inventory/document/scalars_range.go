@@ -22,18 +22,18 @@ func ParseRange(s string) (inventory.Range, error) {
 var readAddrRange = checked(readRange)
 
 // readRange is ParseRange with a reason for a no.
-func readRange(s string) (inventory.Range, *refusal) {
-	if strings.Contains(s, "/") {
-		p, ref := readPrefix(s)
+func readRange(text string) (inventory.Range, *refusal) {
+	if strings.Contains(text, "/") {
+		p, ref := readPrefix(text)
 		if ref != nil {
 			return inventory.Range{}, ref
 		}
 		return inventory.RangeOf(p), nil
 	}
-	first, last, isRange := strings.Cut(s, "-")
+	first, last, isRange := strings.Cut(text, "-")
 	addr, ref := readAddr(strings.TrimSpace(first))
 	if !isRange || ref != nil {
-		return inventory.Range{First: addr, Last: addr}, ref.within("", s[len(first):])
+		return inventory.Range{First: addr, Last: addr}, ref.within("", text[len(first):])
 	}
 	b, ref := readAddr(strings.TrimSpace(last))
 	if ref != nil {

@@ -75,14 +75,14 @@ func readGracefulRestart(decoder *decoder, node *yaml.Node) (time.Duration, bool
 }
 
 // gracefulMeant guesses at a short form.
-func gracefulMeant(s string) string {
-	switch strings.ToLower(s) {
+func gracefulMeant(text string) string {
+	switch strings.ToLower(text) {
 	case "false", "no", "none", "disabled", "never", "0", "0s":
 		return "off"
 	case "true", "yes", "on":
 		return "{restartTime: 60s}"
 	}
-	if fixed := durationMeant(s); fixed != "" {
+	if fixed := durationMeant(text); fixed != "" {
 		return "{restartTime: " + fixed + "}"
 	}
 	return ""

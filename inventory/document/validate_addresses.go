@@ -59,13 +59,13 @@ func (v addressChecks) host(seen map[netip.Addr]*yaml.Node, scalar scalar[netip.
 // onSubnet refuses an address that none of the rack's subnets of its family has.
 func (v addressChecks) onSubnet(rack *rawRack, scalar scalar[netip.Addr]) {
 	var same []string
-	for _, s := range rack.Subnets.v {
-		if s.v.Addr().Is4() != scalar.v.Is4() {
+	for _, subnet := range rack.Subnets.v {
+		if subnet.v.Addr().Is4() != scalar.v.Is4() {
 			continue
 		}
-		same = append(same, s.v.String())
-		if s.v.Contains(scalar.v) {
-			v.notItsEnds(s, scalar)
+		same = append(same, subnet.v.String())
+		if subnet.v.Contains(scalar.v) {
+			v.notItsEnds(subnet, scalar)
 			return
 		}
 	}
@@ -109,18 +109,18 @@ func (v addressChecks) elsewhere(a netip.Addr, subnets []string) string {
 }
 
 // notItsEnds refuses the network and broadcast addresses of an IPv4 subnet.
-func (v addressChecks) notItsEnds(scalar scalar[netip.Prefix], a scalar[netip.Addr]) {
-	if !a.v.Is4() || scalar.v.Bits() > 30 {
+func (v addressChecks) notItsEnds(scalar scalar[netip.Prefix], addr scalar[netip.Addr]) {
+	if !addr.v.Is4() || scalar.v.Bits() > 30 {
 		return
 	}
 	last := netipx.PrefixLastIP(scalar.v)
-	switch a.v {
+	switch addr.v {
 	case scalar.v.Addr():
-		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the network address of " + scalar.v.String(), accepted: "an address between the first and the last",
-			suggestion: a.v.Next().String()}, scalar.node)
+		v.refuse(addr.node, refusal{code: inventory.NetworkAddress, message: "is the network address of " + scalar.v.String(), accepted: "an address between the first and the last",
+			suggestion: addr.v.Next().String()}, scalar.node)
 	case last:
-		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the broadcast address of " + scalar.v.String(), accepted: "an address between the first and the last",
-			suggestion: a.v.Prev().String()}, scalar.node)
+		v.refuse(addr.node, refusal{code: inventory.NetworkAddress, message: "is the broadcast address of " + scalar.v.String(), accepted: "an address between the first and the last",
+			suggestion: addr.v.Prev().String()}, scalar.node)
 	}
 }
 

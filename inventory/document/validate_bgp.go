@@ -314,15 +314,15 @@ func (v sessionChecks) writable(raw *rawRack, session inventory.Session) {
 	}
 	v.unwritable[session.Router] = true
 	where := cmp.Or(router.Port.node, router.Address.node, router.Addresses.node)
-	f := turnedOn[lacks]
-	if f.where != nil {
+	feature := turnedOn[lacks]
+	if feature.where != nil {
 		said := v.raw.session(raw, router)
-		where = f.where(&said)
+		where = feature.where(&said)
 	}
 	byHand := "no os for a router whose side you write by hand"
-	if f.without != "" {
-		byHand = f.without + " for this router, or " + byHand
+	if feature.without != "" {
+		byHand = feature.without + " for this router, or " + byHand
 	}
 	v.refuse(router.OS.node, refusal{code: inventory.CannotWrite, message: fmt.Sprintf("%s cannot do %s, which the sessions of rack %s with this router use", router.OS.v, lacks, raw.Name.v),
-		accepted: byHand, suggestion: f.without}, where)
+		accepted: byHand, suggestion: feature.without}, where)
 }

@@ -262,7 +262,7 @@ func (v linkChecks) unusedOnLink(advertise *rawAdvertise) {
 		v.refuse(advertise.Routers.node, refusal{code: inventory.RoutersOnLink, message: "no router is told of addresses that are announced on a link", value: "[" + strings.Join(values(advertise.Routers), ", ") + "]",
 			accepted: "no routers, or via: bgp", suggestion: "[]"})
 	}
-	for _, f := range []struct {
+	for _, field := range []struct {
 		key   string
 		node  *yaml.Node
 		given bool
@@ -274,9 +274,9 @@ func (v linkChecks) unusedOnLink(advertise *rawAdvertise) {
 		{"prepend", advertise.Prepend.node, advertise.Prepend.given() && advertise.Prepend.v != 0, "0"},
 		{"weighted", advertise.Weighted.node, advertise.Weighted.v, "false"},
 	} {
-		if f.given {
-			v.refuse(f.node, refusal{code: inventory.UnusedOnLink, severity: inventory.Warning, message: f.key + " is for BGP alone, and every address of the pool is announced on a link",
-				accepted: "no " + f.key + ", or via: bgp", suggestion: f.none})
+		if field.given {
+			v.refuse(field.node, refusal{code: inventory.UnusedOnLink, severity: inventory.Warning, message: field.key + " is for BGP alone, and every address of the pool is announced on a link",
+				accepted: "no " + field.key + ", or via: bgp", suggestion: field.none})
 		}
 	}
 }

@@ -106,15 +106,15 @@ func (v poolChecks) poolsAndOthers() {
 	}
 }
 
-func (v poolChecks) poolAndHosts(pool *rawPool, r scalar[inventory.Range]) {
-	from, _ := v.hostAt(r.v.First)
-	for _, h := range v.hosts[from:] {
-		if !r.v.Contains(h.v) {
+func (v poolChecks) poolAndHosts(pool *rawPool, ipRange scalar[inventory.Range]) {
+	from, _ := v.hostAt(ipRange.v.First)
+	for _, host := range v.hosts[from:] {
+		if !ipRange.v.Contains(host.v) {
 			return
 		}
-		if !slices.ContainsFunc(pool.Exclude.v, func(e scalar[inventory.Range]) bool { return e.v.Contains(h.v) }) {
-			v.refuse(r.node, refusal{code: inventory.PoolHoldsHost, message: "holds " + h.v.String() + ", the address of " + v.ownerOf(h.node),
-				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(h.v.String()))}, h.node)
+		if !slices.ContainsFunc(pool.Exclude.v, func(e scalar[inventory.Range]) bool { return e.v.Contains(host.v) }) {
+			v.refuse(ipRange.node, refusal{code: inventory.PoolHoldsHost, message: "holds " + host.v.String() + ", the address of " + v.ownerOf(host.node),
+				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(host.v.String()))}, host.node)
 		}
 	}
 }
@@ -154,14 +154,14 @@ func (v poolChecks) skipped(pool *rawPool, key scalar[string], addr netip.Addr) 
 }
 
 func (v poolChecks) outsidePool(pool inventory.Pool, key scalar[string], addr netip.Addr) {
-	r := refusal{code: inventory.OutsidePool, message: "is not in the pool", value: key.v, accepted: "an address of the pool that is not excluded"}
+	refused := refusal{code: inventory.OutsidePool, message: "is not in the pool", value: key.v, accepted: "an address of the pool that is not excluded"}
 	if inventory.InRanges(pool.Exclude, addr) {
-		r.message = "is excluded from the pool"
+		refused.message = "is excluded from the pool"
 	}
 	if other, ok := v.inv.PoolOf(addr); ok {
-		r.accepted += ", or the reservation in pool " + other.Name + ", which has the address"
+		refused.accepted += ", or the reservation in pool " + other.Name + ", which has the address"
 	} else if len(pool.Ranges) > 0 {
-		r.suggestion = transplanted(addr, pool.Ranges[0])
+		refused.suggestion = transplanted(addr, pool.Ranges[0])
 	}
-	v.refuse(key.node, r)
+	v.refuse(key.node, refused)
 }

@@ -74,8 +74,8 @@ func Decide(proposal Proposal, inForce *inventory.Inventory, evidence Evidence) 
 	if next == nil {
 		return verdict, nil
 	}
-	d := decision{proposal, inForce, next, document.Equal(next, inForce), evidence}
-	if err := d.judge(&verdict); err != nil {
+	deciding := decision{proposal, inForce, next, document.Equal(next, inForce), evidence}
+	if err := deciding.judge(&verdict); err != nil {
 		return Verdict{Phase: Read}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
 	}
 	verdict.Problems = append(verdict.Problems, evidence.Storable(next)...)
@@ -83,7 +83,7 @@ func Decide(proposal Proposal, inForce *inventory.Inventory, evidence Evidence) 
 		return verdict, nil
 	}
 	verdict.Phase, verdict.Next = Allowed, next
-	return d.try(verdict)
+	return deciding.try(verdict)
 }
 
 // read is the inventory that an edit makes, with what is held of that in force. It is nil if and

@@ -205,17 +205,17 @@ func (b brake) may() int { return max(b.limit.Of(b.of), b.allowed) }
 
 // problem says that the limit is exceeded.
 func (b brake) problem() inventory.Problem {
-	n := len(b.lost)
+	count := len(b.lost)
 	problem := inventory.Problem{
 		Severity: inventory.Error, Code: b.code, Path: b.path,
-		Message:  fmt.Sprintf(b.message, n, b.of, b.may()) + ": " + inventory.Abridged(b.lost),
+		Message:  fmt.Sprintf(b.message, count, b.of, b.may()) + ": " + inventory.Abridged(b.lost),
 		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
 	}
 	if b.instead != "" {
 		problem.Accepted = b.instead
 	}
 	if b.code == inventory.TooManyRemovals {
-		problem.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
+		problem.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", count)
 	}
 	return problem
 }

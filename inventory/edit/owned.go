@@ -17,23 +17,23 @@ type owned struct {
 
 // ownedIn collects them, each with the name of its holder.
 func ownedIn(inv *inventory.Inventory) owned {
-	o := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
+	all := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
 	for machine := range inv.Machines() {
 		for _, a := range slices.Concat(machine.Addresses, machine.ExternalAddresses) {
-			o.addresses[a] = machine.Name
+			all.addresses[a] = machine.Name
 		}
 		for _, a := range machine.Aliases {
-			o.aliases[a] = machine.Name
+			all.aliases[a] = machine.Name
 		}
-		o.uuids[machine.SystemUUID.String()] = machine.Name
+		all.uuids[machine.SystemUUID.String()] = machine.Name
 	}
 	for _, r := range inv.Routers {
 		for _, a := range r.Addresses {
-			o.addresses[a] = r.Name
+			all.addresses[a] = r.Name
 		}
 	}
-	delete(o.uuids, "")
-	return o
+	delete(all.uuids, "")
+	return all
 }
 
 // release takes from a held machine what somebody who is mentioned has now.

@@ -32,15 +32,15 @@ func RetermedBy(next, inForce *inventory.Inventory) Retermed {
 		}
 	}
 	for _, change := range diffSessions(inForce, next, inForce) {
-		p := pair{change.Machine, change.Router}
+		key := pair{change.Machine, change.Router}
 		switch change.Kind {
 		case Resets:
-			note(p)
+			note(key)
 		case Vanishes:
-			vanish[p] = true
+			vanish[key] = true
 			vanished[change.Machine]++
 		case Appears:
-			appear[p] = true
+			appear[key] = true
 		default: // changes no session
 		}
 	}

@@ -86,17 +86,17 @@ func trialNodes(changed Retermed, agents map[string]Agent) map[string][]string {
 		if len(candidates) == 0 {
 			continue
 		}
-		rank := func(agent Agent) (n int) {
+		rank := func(agent Agent) (count int) {
 			if chosen[agent.Node] != nil {
-				n++
+				count++
 			}
 			if agent.Endpoints > 0 {
-				n += 2
+				count += 2
 			}
 			if agent.Alone {
-				n += 4
+				count += 4
 			}
-			return n + 8*agent.session(router)
+			return count + 8*agent.session(router)
 		}
 		best := slices.MinFunc(candidates, func(a, b Agent) int {
 			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Endpoints, b.Endpoints), strings.Compare(a.Node, b.Node))

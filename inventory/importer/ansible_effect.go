@@ -16,46 +16,46 @@ type ansibleEffects struct {
 }
 
 func (r *ansibleReader) effects() *ansibleEffects {
-	e := &ansibleEffects{ansibleReader: r, below: map[string][]int{}, byName: map[string]int{}, first: map[string]int{}}
+	effects := &ansibleEffects{ansibleReader: r, below: map[string][]int{}, byName: map[string]int{}, first: map[string]int{}}
 	for i, h := range r.hosts {
 		own, cluster := r.effectOf(h, edge{})
-		e.own, e.cluster = append(e.own, own), append(e.cluster, cluster)
-		e.byName[h.name] = i
+		effects.own, effects.cluster = append(effects.own, own), append(effects.cluster, cluster)
+		effects.byName[h.name] = i
 		for group := range r.groupsOf(h, edge{}) {
-			e.below[group] = append(e.below[group], i)
+			effects.below[group] = append(effects.below[group], i)
 		}
 		for line := range strings.SplitSeq(cluster, "\n") {
-			if _, known := e.first[line]; !known {
-				e.first[line] = i
+			if _, known := effects.first[line]; !known {
+				effects.first[line] = i
 			}
 		}
 	}
-	return e
+	return effects
 }
 
 // effectOf is what its groups decide of a host: whether it is a Node, its rack and its variables that something was made of; and those
 // among them that are of the cluster.
-func (r *ansibleReader) effectOf(h *ansibleHost, without edge) (own, cluster string) {
-	groups := r.groupsOf(h, without)
+func (r *ansibleReader) effectOf(host *ansibleHost, without edge) (own, cluster string) {
+	groups := r.groupsOf(host, without)
 	if !inAny(groups, r.nodeGroups) {
 		return "", ""
 	}
 	var mine, all []string
-	for name, v := range r.varsOf(h, without) {
+	for name, v := range r.varsOf(host, without) {
 		if !v.decided() {
 			continue
 		}
 		text := fmt.Sprintf("%s %p", name, v.object)
 		if r.ofCluster[name] {
 			all = append(all, text)
-		} else if !r.unmade[h.name] {
+		} else if !r.unmade[host.name] {
 			mine = append(mine, text)
 		}
 	}
 	slices.Sort(mine)
 	slices.Sort(all)
 	rack := ""
-	if !r.unmade[h.name] {
+	if !r.unmade[host.name] {
 		rack = r.groupRack(groups)
 	}
 	return "node " + rack + "\n" + strings.Join(mine, "\n"), strings.Join(all, "\n")

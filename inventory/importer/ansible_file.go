@@ -227,13 +227,13 @@ func (f *ansibleInventory) host(pattern *yaml.Node, group *yaml.Node, vars *yaml
 	vars, bad := variablesIn(f.source, vars)
 	f.notes = append(f.notes, bad...)
 	for _, name := range names {
-		e := entryOf(&f.hosts, scalar(name, pattern.Line, pattern.Column))
+		entry := entryOf(&f.hosts, scalar(name, pattern.Line, pattern.Column))
 		if group != nil && group.Value != "all" && group.Value != "ungrouped" {
-			addNode(&e.groups, scalar(group.Value, pattern.Line, pattern.Column))
+			addNode(&entry.groups, scalar(group.Value, pattern.Line, pattern.Column))
 		}
 		for i := 0; i+1 < len(vars.Content); i += 2 {
 			own, _ := plain(vars.Content[i+1]) // of this host, and plain already
-			e.set(vars.Content[i], own)
+			entry.set(vars.Content[i], own)
 		}
 	}
 }

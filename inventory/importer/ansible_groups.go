@@ -46,30 +46,30 @@ type edge struct {
 }
 
 // treeOf joins what was read of hosts and groups.
-func treeOf(d *draft) *ansibleTree {
-	t := &ansibleTree{groups: map[string][]*object{}}
+func treeOf(draft *draft) *ansibleTree {
+	tree := &ansibleTree{groups: map[string][]*object{}}
 	by := map[string]*ansibleHost{}
 	for _, kind := range []string{ansibleHostKind, ansibleHostVars, ansibleGroupKind, ansibleGroupVars} {
-		for _, o := range d.objects {
-			if o.group() != ansible || o.kind != kind {
+		for _, top := range draft.objects {
+			if top.group() != ansible || top.kind != kind {
 				continue
 			}
-			o.read = true
+			top.read = true
 			switch {
 			case kind == ansibleGroupKind || kind == ansibleGroupVars:
-				t.groups[o.name] = append(t.groups[o.name], o)
-			case by[o.name] != nil:
-				by[o.name].objects = append(by[o.name].objects, o)
+				tree.groups[top.name] = append(tree.groups[top.name], top)
+			case by[top.name] != nil:
+				by[top.name].objects = append(by[top.name].objects, top)
 			case kind == ansibleHostVars:
-				d.leaveOut(o, "", NotRead, "no inventory that was read has this host: nothing of it is carried over")
+				draft.leaveOut(top, "", NotRead, "no inventory that was read has this host: nothing of it is carried over")
 			default:
-				by[o.name] = &ansibleHost{name: o.name, objects: []*object{o}}
-				t.hosts = append(t.hosts, by[o.name])
+				by[top.name] = &ansibleHost{name: top.name, objects: []*object{top}}
+				tree.hosts = append(tree.hosts, by[top.name])
 			}
 		}
 	}
-	t.index()
-	return t
+	tree.index()
+	return tree
 }
 
 // index works out once which groups each host and group is in.
@@ -116,7 +116,7 @@ var implied = map[string]string{
 }
 
 // groupsOf are the groups that a host is in, with how deep they lie: parents come before their children.
-func (t *ansibleTree) groupsOf(h *ansibleHost, without edge) map[string]int {
+func (t *ansibleTree) groupsOf(host *ansibleHost, without edge) map[string]int {
 	depth := map[string]int{}
 	var visit func(name string) int
 	visit = func(name string) int {
@@ -133,7 +133,7 @@ func (t *ansibleTree) groupsOf(h *ansibleHost, without edge) map[string]int {
 		depth[name] = deepest + 1
 		return depth[name]
 	}
-	for _, in := range h.groups {
+	for _, in := range host.groups {
 		if in.edge != without {
 			visit(in.group)
 		}
@@ -144,8 +144,8 @@ func (t *ansibleTree) groupsOf(h *ansibleHost, without edge) map[string]int {
 
 // varsOf are the variables of a host. Ansible reads inventories first, then the files beside them, and in each case groups from the
 // outermost to the innermost, those of one depth by name; what a host has itself counts in the end.
-func (t *ansibleTree) varsOf(h *ansibleHost, without edge) map[string]ansibleVar {
-	depth := t.groupsOf(h, without)
+func (t *ansibleTree) varsOf(host *ansibleHost, without edge) map[string]ansibleVar {
+	depth := t.groupsOf(host, without)
 	groups := slices.SortedFunc(maps.Keys(depth), func(a, b string) int { return cmp.Or(cmp.Compare(depth[a], depth[b]), strings.Compare(a, b)) })
 	groups = append([]string{"all"}, groups...)
 	vars := map[string]ansibleVar{}
@@ -158,20 +158,20 @@ func (t *ansibleTree) varsOf(h *ansibleHost, without edge) map[string]ansibleVar
 			}
 		}
 	}
-	for _, o := range h.objects {
+	for _, o := range host.objects {
 		addVars(vars, o)
 	}
 	return vars
 }
 
-func addVars(vars map[string]ansibleVar, o *object) {
-	n := o.at("vars")
-	if n == nil || n.Kind != yaml.MappingNode {
+func addVars(vars map[string]ansibleVar, object *object) {
+	node := object.at("vars")
+	if node == nil || node.Kind != yaml.MappingNode {
 		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		name := n.Content[i].Value
-		vars[name] = ansibleVar{o, name, n.Content[i+1]}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name := node.Content[i].Value
+		vars[name] = ansibleVar{object, name, node.Content[i+1]}
 	}
 }
 

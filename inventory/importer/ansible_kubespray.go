@@ -15,20 +15,20 @@ import (
 var wellKnown = map[string]string{"no-export": "65535:65281", "no-advertise": "65535:65282", "local-as": "65535:65283", "nopeer": "65535:65284"}
 
 // communities reads names of communities.
-func (p *ansiblePools) communities(v ansibleVar) {
+func (p *ansiblePools) communities(variable ansibleVar) {
 	for name, text := range wellKnown {
 		p.aliases[name], _ = inventory.ParseCommunity(text)
 	}
-	path := v.path() + ".layer3.communities"
-	eachOf(child2(v.node, "layer3", "communities"), func(name string, n *yaml.Node) {
+	path := variable.path() + ".layer3.communities"
+	eachOf(child2(variable.node, "layer3", "communities"), func(name string, n *yaml.Node) {
 		at := join(path, name)
-		text, ok := p.textAt(v, at, n)
+		text, ok := p.textAt(variable, at, n)
 		if !ok {
 			return
 		}
 		value, err := inventory.ParseCommunity(text)
 		if err != nil {
-			p.tellOnce(v.object, at, NotValid, fmt.Sprintf("%v: it is left out", err))
+			p.tellOnce(variable.object, at, NotValid, fmt.Sprintf("%v: it is left out", err))
 			return
 		}
 		p.aliases[name] = value
@@ -36,52 +36,52 @@ func (p *ansiblePools) communities(v ansibleVar) {
 }
 
 // kubesprayPeers makes routers of the peers. What a peer says of pools kubespray writes without the peer's name: it is for all routers.
-func (p *ansiblePools) kubesprayPeers(v ansibleVar, made map[string]*inventory.Pool) {
-	eachOf(child2(v.node, "layer3", "metallb_peers"), func(given string, body *yaml.Node) {
-		path := join(v.path()+".layer3.metallb_peers", given)
-		p.kubesprayRouter(v, path, given, body)
-		advertisements := p.advertisementsOf(v, path, body)
-		names, paths := p.texts(v, path+".address_pool", child(body, "address_pool"))
+func (p *ansiblePools) kubesprayPeers(variable ansibleVar, made map[string]*inventory.Pool) {
+	eachOf(child2(variable.node, "layer3", "metallb_peers"), func(given string, body *yaml.Node) {
+		path := join(variable.path()+".layer3.metallb_peers", given)
+		p.kubesprayRouter(variable, path, given, body)
+		advertisements := p.advertisementsOf(variable, path, body)
+		names, paths := p.texts(variable, path+".address_pool", child(body, "address_pool"))
 		for i, name := range names {
 			switch pool := made[name]; {
 			case pool == nil:
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("there is no address pool %q", name))
+				p.tellOnce(variable.object, paths[i], NotValid, fmt.Sprintf("there is no address pool %q", name))
 			case pool.Via == inventory.ViaLink:
-				p.tellOnce(v.object, paths[i], Differs, fmt.Sprintf("pool %s is announced on the link, too (layer2): Plinth announces an address one way, and takes the link", pool.Name))
+				p.tellOnce(variable.object, paths[i], Differs, fmt.Sprintf("pool %s is announced on the link, too (layer2): Plinth announces an address one way, and takes the link", pool.Name))
 			default:
-				v.object.mark(carried, paths[i])
+				variable.object.mark(carried, paths[i])
 				pool.Advertise = append(pool.Advertise, advertisements...)
 			}
 		}
 	})
-	for _, pool := range p.inOrder(v, made) {
-		p.unite(v.object, pool.Pool, nil) // that two peers name one pool is how kubespray is told of two routers: no note says that one of them would do
+	for _, pool := range p.inOrder(variable, made) {
+		p.unite(variable.object, pool.Pool, nil) // that two peers name one pool is how kubespray is told of two routers: no note says that one of them would do
 	}
 }
 
 // kubesprayRouter makes a router of a peer.
-func (p *ansiblePools) kubesprayRouter(v ansibleVar, path, given string, body *yaml.Node) {
+func (p *ansiblePools) kubesprayRouter(variable ansibleVar, path, given string, body *yaml.Node) {
 	get := func(key string) string {
-		text, _ := p.setting(v, join(path, key), child(body, key))
+		text, _ := p.setting(variable, join(path, key), child(body, key))
 		return text
 	}
-	router, ok := p.router(v, path, given, get("peer_address"), get("peer_asn"), get("my_asn"))
+	router, ok := p.router(variable, path, given, get("peer_address"), get("peer_asn"), get("my_asn"))
 	if !ok {
 		return
 	}
-	p.sessionOf(v, path, body, &router)
-	p.peerSecrets(v, path, given, body, &router)
+	p.sessionOf(variable, path, body, &router)
+	p.peerSecrets(variable, path, given, body, &router)
 	p.inv.Routers = append(p.inv.Routers, router)
 }
 
 // setting is a text that is carried over; false: it is not there, or cannot be read.
-func (p *ansiblePools) setting(v ansibleVar, path string, n *yaml.Node) (string, bool) {
+func (p *ansiblePools) setting(variable ansibleVar, path string, n *yaml.Node) (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	text, ok := p.textAt(v, path, n)
+	text, ok := p.textAt(variable, path, n)
 	if ok {
-		v.object.mark(carried, path)
+		variable.object.mark(carried, path)
 	}
 	return text, ok
 }
@@ -97,58 +97,58 @@ func (p *ansiblePools) orDefault(v ansibleVar, path string, body *yaml.Node, key
 }
 
 // sessionOf carries over how the session with a peer is held.
-func (p *ansiblePools) sessionOf(v ansibleVar, path string, body *yaml.Node, router *inventory.Router) {
-	if text, at, ok := p.orDefault(v, path, body, "peer_port"); ok {
+func (p *ansiblePools) sessionOf(variable ansibleVar, path string, body *yaml.Node, router *inventory.Router) {
+	if text, at, ok := p.orDefault(variable, path, body, "peer_port"); ok {
 		if number, err := strconv.ParseUint(text, 10, 16); err == nil && number > 0 {
 			router.Port = uint16(number)
 		} else {
-			p.tellOnce(v.object, at, NotValid, "is no port: it is 179 in the inventory")
+			p.tellOnce(variable.object, at, NotValid, "is no port: it is 179 in the inventory")
 		}
 	}
-	if text, at, ok := p.orDefault(v, path, body, "hold_time"); ok {
+	if text, at, ok := p.orDefault(variable, path, body, "hold_time"); ok {
 		if t, err := time.ParseDuration(text); err == nil && t >= 3*time.Second && t <= math.MaxUint16*time.Second && t%time.Second == 0 {
 			router.Session.HoldTime = inventory.Some(t)
 		} else {
-			p.tellOnce(v.object, at, NoCounterpart, "Plinth has whole seconds from 3 to 65535, and the session gets 9s")
+			p.tellOnce(variable.object, at, NoCounterpart, "Plinth has whole seconds from 3 to 65535, and the session gets 9s")
 		}
 	}
 	at := path + ".multihop"
-	switch text, ok := p.setting(v, at, child(body, "multihop")); {
+	switch text, ok := p.setting(variable, at, child(body, "multihop")); {
 	case !ok:
 	case isYes(text):
 		router.Session.Multihop = inventory.Some(uint8(farHops))
 	default:
-		v.object.mark(meaningless, at)
+		variable.object.mark(meaningless, at)
 	}
 }
 
 // peerSecrets points at the Secret of a password, which is never printed, and tells what no session of Plinth's has.
-func (p *ansiblePools) peerSecrets(v ansibleVar, path, given string, body *yaml.Node, router *inventory.Router) {
+func (p *ansiblePools) peerSecrets(variable ansibleVar, path, given string, body *yaml.Node, router *inventory.Router) {
 	if n := child(body, "password"); n != nil && n.Value != "" {
 		secret, _ := cleanName("bgp-" + given)
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
-		p.tellOnce(v.object, path+".password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
+		p.tellOnce(variable.object, path+".password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
 	}
-	p.drop(v.object, path+".source_address", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
-	p.drop(v.object, path+".router_id", "the router ID is the machine's first IPv4 address, or made of its name")
+	p.drop(variable.object, path+".source_address", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
+	p.drop(variable.object, path+".router_id", "the router ID is the machine's first IPv4 address, or made of its name")
 }
 
 // longestAggregate is the longest prefix that kubespray makes an advertisement of its own for.
 const longestAggregate = 30
 
 // advertisementsOf are those of a peer's pools: one, and with aggregation_length each address besides, for the routers alone.
-func (p *ansiblePools) advertisementsOf(v ansibleVar, path string, body *yaml.Node) []inventory.Advertise {
+func (p *ansiblePools) advertisementsOf(variable ansibleVar, path string, body *yaml.Node) []inventory.Advertise {
 	external, local := newAdvertise(), newAdvertise()
-	external.Communities = p.communitiesOf(v, path+".communities", child(body, "communities"))
-	p.drop(v.object, path+".localpref", "kubespray writes it into a field that MetalLB does not have, so that it is 100: it is in the inventory, too")
+	external.Communities = p.communitiesOf(variable, path+".communities", child(body, "communities"))
+	p.drop(variable.object, path+".localpref", "kubespray writes it into a field that MetalLB does not have, so that it is 100: it is in the inventory, too")
 	at := path + ".aggregation_length"
-	text, ok := p.setting(v, at, child(body, "aggregation_length"))
+	text, ok := p.setting(variable, at, child(body, "aggregation_length"))
 	if !ok {
 		return []inventory.Advertise{external}
 	}
 	length, err := strconv.Atoi(text)
 	if err != nil || length < 0 || length > longestAggregate {
-		p.tellOnce(v.object, at, NotValid, fmt.Sprintf("kubespray aggregates to prefixes of 0 to %d bits: each address is announced by itself", longestAggregate))
+		p.tellOnce(variable.object, at, NotValid, fmt.Sprintf("kubespray aggregates to prefixes of 0 to %d bits: each address is announced by itself", longestAggregate))
 		return []inventory.Advertise{external}
 	}
 	local.Communities = inventory.CommunitiesOf(p.aliases["no-advertise"])
@@ -157,20 +157,20 @@ func (p *ansiblePools) advertisementsOf(v ansibleVar, path string, body *yaml.No
 }
 
 // communitiesOf are those of a peer's pools, by name or value.
-func (p *ansiblePools) communitiesOf(v ansibleVar, path string, n *yaml.Node) inventory.Communities {
+func (p *ansiblePools) communitiesOf(variable ansibleVar, path string, n *yaml.Node) inventory.Communities {
 	var all []inventory.Community
-	names, paths := p.texts(v, path, n)
+	names, paths := p.texts(variable, path, n)
 	for i, name := range names {
-		c, ok := p.aliases[name]
+		community, ok := p.aliases[name]
 		if !ok {
 			var err error
-			if c, err = inventory.ParseCommunity(name); err != nil {
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("there is no community that is named %q, and it is none itself: it is left out", name))
+			if community, err = inventory.ParseCommunity(name); err != nil {
+				p.tellOnce(variable.object, paths[i], NotValid, fmt.Sprintf("there is no community that is named %q, and it is none itself: it is left out", name))
 				continue
 			}
 		}
-		v.object.mark(carried, paths[i], join(v.path()+".layer3.communities", name))
-		all = append(all, c)
+		variable.object.mark(carried, paths[i], join(variable.path()+".layer3.communities", name))
+		all = append(all, community)
 	}
 	return inventory.CommunitiesOf(all...)
 }

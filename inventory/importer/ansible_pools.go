@@ -44,15 +44,15 @@ func isYes(text string) bool {
 
 // pools carries over what playbooks give to MetalLB, kube-vip and Cilium.
 func (r *ansibleReader) pools() {
-	p := &ansiblePools{ansibleReader: r, aliases: map[string]inventory.Community{}}
-	if config := r.shared("metallb_config"); config.node != nil && p.installed(config) {
-		p.kubespray(config)
+	pools := &ansiblePools{ansibleReader: r, aliases: map[string]inventory.Community{}}
+	if config := r.shared("metallb_config"); config.node != nil && pools.installed(config) {
+		pools.kubespray(config)
 	}
 	for _, b := range playbookBalancers {
-		p.playbook(b)
+		pools.playbook(b)
 	}
-	p.apiServer("kube_vip_address")
-	p.apiServer("apiserver_endpoint")
+	pools.apiServer("kube_vip_address")
+	pools.apiServer("apiserver_endpoint")
 }
 
 // ansiblePools are pools and routers in the making.
@@ -78,19 +78,19 @@ func (p *ansiblePools) installed(config ansibleVar) bool {
 }
 
 // texts are the scalars of a node: one, or those of a list, with their paths.
-func (r *ansibleReader) texts(v ansibleVar, path string, n *yaml.Node) (texts, paths []string) {
-	if n == nil {
+func (r *ansibleReader) texts(variable ansibleVar, path string, node *yaml.Node) (texts, paths []string) {
+	if node == nil {
 		return nil, nil
 	}
-	if n.Kind != yaml.SequenceNode {
-		if text, ok := r.textAt(v, path, n); ok {
+	if node.Kind != yaml.SequenceNode {
+		if text, ok := r.textAt(variable, path, node); ok {
 			return []string{text}, []string{path}
 		}
 		return nil, nil
 	}
-	for i, item := range n.Content {
+	for i, item := range node.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if text, ok := r.textAt(v, at, item); ok {
+		if text, ok := r.textAt(variable, at, item); ok {
 			texts, paths = append(texts, text), append(paths, at)
 		}
 	}
@@ -98,14 +98,14 @@ func (r *ansibleReader) texts(v ansibleVar, path string, n *yaml.Node) (texts, p
 }
 
 // ranges reads the addresses of a pool. Several may stand in one text, with commas or blanks between them.
-func (p *ansiblePools) ranges(v ansibleVar, path string, n *yaml.Node, pool string) (all []inventory.Range) {
-	texts, paths := p.texts(v, path, n)
+func (p *ansiblePools) ranges(variable ansibleVar, path string, n *yaml.Node, pool string) (all []inventory.Range) {
+	texts, paths := p.texts(variable, path, n)
 	for i, text := range texts {
-		v.object.mark(carried, paths[i])
+		variable.object.mark(carried, paths[i])
 		for part := range strings.SplitSeq(text, ",") {
 			one, err := p.takeRange(part, pool)
 			if err != nil {
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("%v: it is left out", err))
+				p.tellOnce(variable.object, paths[i], NotValid, fmt.Sprintf("%v: it is left out", err))
 				continue
 			}
 			all = append(all, one)
@@ -115,29 +115,29 @@ func (p *ansiblePools) ranges(v ansibleVar, path string, n *yaml.Node, pool stri
 }
 
 // kubespray reads metallb_config.
-func (p *ansiblePools) kubespray(v ansibleVar) {
-	o, at := v.object, v.path()
-	if v.node.Kind != yaml.MappingNode {
-		p.value(v) // a template, of which a note tells
+func (p *ansiblePools) kubespray(variable ansibleVar) {
+	object, at := variable.object, variable.path()
+	if variable.node.Kind != yaml.MappingNode {
+		p.value(variable) // a template, of which a note tells
 		return
 	}
-	o.mark(meaningless, at+".controller", at+".speaker")                                  // where MetalLB's pods run
-	o.mark(meaningless, at+".layer3.defaults.peer_port", at+".layer3.defaults.hold_time") // where all peers have their own
-	p.communities(v)
-	made := p.kubesprayPools(v)
-	onLink, paths := p.texts(v, at+".layer2", child(v.node, "layer2"))
+	object.mark(meaningless, at+".controller", at+".speaker")                                  // where MetalLB's pods run
+	object.mark(meaningless, at+".layer3.defaults.peer_port", at+".layer3.defaults.hold_time") // where all peers have their own
+	p.communities(variable)
+	made := p.kubesprayPools(variable)
+	onLink, paths := p.texts(variable, at+".layer2", child(variable.node, "layer2"))
 	for i, name := range onLink {
 		pool := made[name]
 		if pool == nil {
-			p.tellOnce(o, paths[i], NotValid, fmt.Sprintf("there is no address pool %q", name))
+			p.tellOnce(object, paths[i], NotValid, fmt.Sprintf("there is no address pool %q", name))
 			continue
 		}
-		o.mark(carried, paths[i])
+		object.mark(carried, paths[i])
 		pool.Via = inventory.ViaLink
 	}
-	p.kubesprayPeers(v, made)
-	for _, pool := range p.inOrder(v, made) {
-		p.add(v, join(join(at, "address_pools"), pool.name), pool.Pool)
+	p.kubesprayPeers(variable, made)
+	for _, pool := range p.inOrder(variable, made) {
+		p.add(variable, join(join(at, "address_pools"), pool.name), pool.Pool)
 	}
 }
 
@@ -168,23 +168,23 @@ func eachOf(n *yaml.Node, do func(key string, value *yaml.Node)) {
 }
 
 // kubesprayPools are the pools of metallb_config, without how they are announced.
-func (p *ansiblePools) kubesprayPools(v ansibleVar) map[string]*inventory.Pool {
+func (p *ansiblePools) kubesprayPools(variable ansibleVar) map[string]*inventory.Pool {
 	made := map[string]*inventory.Pool{}
-	eachOf(child(v.node, "address_pools"), func(given string, body *yaml.Node) {
-		path := join(v.path()+".address_pools", given)
+	eachOf(child(variable.node, "address_pools"), func(given string, body *yaml.Node) {
+		path := join(variable.path()+".address_pools", given)
 		name, same := p.newName(poolName, given)
 		if !same {
-			p.note(v.object, path, Renamed, fmt.Sprintf("Services that ask for the pool by name have to ask for %q", name))
+			p.note(variable.object, path, Renamed, fmt.Sprintf("Services that ask for the pool by name have to ask for %q", name))
 		}
 		pool := newPool(name)
-		pool.Ranges = p.ranges(v, path+".ip_range", child(body, "ip_range"), name)
+		pool.Ranges = p.ranges(variable, path+".ip_range", child(body, "ip_range"), name)
 		if n := child(body, "auto_assign"); n != nil {
-			v.object.mark(carried, path+".auto_assign")
+			variable.object.mark(carried, path+".auto_assign")
 			pool.AutoAssign = n.Value != "false" && n.Value != "no"
 		}
-		p.avoidBuggy(v.object, path+".avoid_buggy_ips", child(body, "avoid_buggy_ips"), &pool)
+		p.avoidBuggy(variable.object, path+".avoid_buggy_ips", child(body, "avoid_buggy_ips"), &pool)
 		if len(pool.Ranges) == 0 {
-			p.tellOnce(v.object, path, NotValid, "has no address that a pool can have: it is left out")
+			p.tellOnce(variable.object, path, NotValid, "has no address that a pool can have: it is left out")
 			return
 		}
 		made[given] = &pool
@@ -193,16 +193,16 @@ func (p *ansiblePools) kubesprayPools(v ansibleVar) map[string]*inventory.Pool {
 }
 
 // avoidBuggy excludes addresses that end with .0 and .255.
-func (p *ansiblePools) avoidBuggy(o *object, path string, n *yaml.Node, pool *inventory.Pool) {
+func (p *ansiblePools) avoidBuggy(object *object, path string, n *yaml.Node, pool *inventory.Pool) {
 	if n == nil {
 		return
 	}
-	o.mark(meaningless, path)
+	object.mark(meaningless, path)
 	if n.Value != "true" && n.Value != "yes" {
 		return
 	}
-	if pool.Exclude = p.buggy(o, path, pool.Ranges); len(pool.Exclude) > 0 {
-		o.mark(carried, path)
+	if pool.Exclude = p.buggy(object, path, pool.Ranges); len(pool.Exclude) > 0 {
+		object.mark(carried, path)
 	}
 }
 
@@ -214,47 +214,47 @@ func child2(n *yaml.Node, key, below string) *yaml.Node {
 }
 
 // router is one, with the AS number of the machines.
-func (p *ansiblePools) router(v ansibleVar, path, given, address, peerASN, myASN string) (router inventory.Router, ok bool) {
+func (p *ansiblePools) router(variable ansibleVar, path, given, address, peerASN, myASN string) (router inventory.Router, ok bool) {
 	addr, err := netip.ParseAddr(address)
 	theirs, bad := strconv.ParseUint(peerASN, 10, 32)
 	ours, worse := strconv.ParseUint(myASN, 10, 32)
 	if err != nil || bad != nil || worse != nil || theirs == 0 || ours == 0 {
-		v.object.override(path)
+		variable.object.override(path)
 		p.leftOut = true
-		p.note(v.object, path, NotValid, "has no address, or not the AS numbers of both ends: the router is left out")
+		p.note(variable.object, path, NotValid, "has no address, or not the AS numbers of both ends: the router is left out")
 		return router, false
 	}
 	if why := p.unusable(addr); why != "" {
-		v.object.override(path)
+		variable.object.override(path)
 		p.leftOut = true
-		p.note(v.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
+		p.note(variable.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 		return router, false
 	}
 	name, same := p.newName(routerName, given)
 	if !same {
-		p.note(v.object, path, Renamed, fmt.Sprintf("the router is named %q", name))
+		p.note(variable.object, path, Renamed, fmt.Sprintf("the router is named %q", name))
 	}
-	p.peer(peering{router: name, asn: inventory.ASN(ours), object: v.object, path: path})
-	p.comment("spec.routers["+name+"]", v.object)
+	p.peer(peering{router: name, asn: inventory.ASN(ours), object: variable.object, path: path})
+	p.comment("spec.routers["+name+"]", variable.object)
 	return inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(theirs), Port: 179}, true
 }
 
 // add puts a pool into the inventory.
-func (p *ansiblePools) add(v ansibleVar, path string, pool *inventory.Pool) {
+func (p *ansiblePools) add(variable ansibleVar, path string, pool *inventory.Pool) {
 	if pool.Via == "" && len(pool.Advertise) == 0 {
-		p.note(v.object, path, Differs, "the pool is neither in layer2 nor at a peer, so that MetalLB announces nothing of it; Plinth does. Leave it out, or say state: disabled")
+		p.note(variable.object, path, Differs, "the pool is neither in layer2 nor at a peer, so that MetalLB announces nothing of it; Plinth does. Leave it out, or say state: disabled")
 	}
 	if pool.Via == inventory.ViaLink {
-		placesOf(p.draft, nil).subnetsFor(v.object, path, pool)
+		placesOf(p.draft, nil).subnetsFor(variable.object, path, pool)
 	}
-	p.comment("spec.pools["+pool.Name+"]", v.object)
+	p.comment("spec.pools["+pool.Name+"]", variable.object)
 	p.inv.Pools = append(p.inv.Pools, *pool)
 }
 
 // apiServer tells of the address of the API server, which no pool may give away.
 func (p *ansiblePools) apiServer(name string) {
-	v := p.shared(name)
-	text, _ := p.value(v)
+	variable := p.shared(name)
+	text, _ := p.value(variable)
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
 		return
@@ -264,6 +264,6 @@ func (p *ansiblePools) apiServer(name string) {
 		if pools := p.exclude(addr); len(pools) > 0 {
 			message += "; it is excluded from pool " + strings.Join(pools, ", ")
 		}
-		p.tellOnce(v.object, v.path(), NoCounterpart, message)
+		p.tellOnce(variable.object, variable.path(), NoCounterpart, message)
 	})
 }

@@ -65,42 +65,42 @@ type ciliumPool struct {
 	pool   inventory.Pool
 }
 
-func readCilium(d *draft) {
-	r := &ciliumReader{draft: d}
-	d.pass(cilium, "CiliumBGPNodeConfig", "CiliumNode") // Cilium makes them
-	for _, o := range r.of(cilium, "CiliumBGPNodeConfigOverride") {
-		r.leaveOut(o, "spec", NoCounterpart, "settings of one machine's sessions: the router ID is its first IPv4 address, sessions come from its address in the router's subnet, and an AS number is a rack's (asn)")
+func readCilium(draft *draft) {
+	reader := &ciliumReader{draft: draft}
+	draft.pass(cilium, "CiliumBGPNodeConfig", "CiliumNode") // Cilium makes them
+	for _, o := range reader.of(cilium, "CiliumBGPNodeConfigOverride") {
+		reader.leaveOut(o, "spec", NoCounterpart, "settings of one machine's sessions: the router ID is its first IPv4 address, sessions come from its address in the router's subnet, and an AS number is a rack's (asn)")
 	}
-	clusters := decodeAll[ciliumClusterSpec](r, "CiliumBGPClusterConfig")
-	policies := decodeAll[ciliumPolicySpec](r, "CiliumL2AnnouncementPolicy")
+	clusters := decodeAll[ciliumClusterSpec](reader, "CiliumBGPClusterConfig")
+	policies := decodeAll[ciliumPolicySpec](reader, "CiliumL2AnnouncementPolicy")
 	var selecting []inventory.Selector
 	for _, c := range clusters {
-		selecting = append(selecting, r.nodes(c.value.Spec.NodeSelector)...)
+		selecting = append(selecting, reader.nodes(c.value.Spec.NodeSelector)...)
 	}
 	for _, p := range policies {
-		selecting = append(selecting, r.nodes(p.value.Spec.NodeSelector)...)
+		selecting = append(selecting, reader.nodes(p.value.Spec.NodeSelector)...)
 	}
-	r.places = placesOf(d, selecting)
-	r.readConfigs()
+	reader.places = placesOf(draft, selecting)
+	reader.readConfigs()
 	for _, c := range clusters {
-		r.cluster(c.object, c.value.Spec)
+		reader.cluster(c.object, c.value.Spec)
 	}
-	r.leaveOutUnused()
-	r.readPools()
-	r.noBGP = len(clusters) == 0 && slices.ContainsFunc(policies, func(p decoded[ciliumPolicySpec]) bool {
-		return p.value.Spec.LoadBalancerIPs && !r.places.nobody(r.nodes(p.value.Spec.NodeSelector))
+	reader.leaveOutUnused()
+	reader.readPools()
+	reader.noBGP = len(clusters) == 0 && slices.ContainsFunc(policies, func(p decoded[ciliumPolicySpec]) bool {
+		return p.value.Spec.LoadBalancerIPs && !reader.places.nobody(reader.nodes(p.value.Spec.NodeSelector))
 	})
-	told := r.advertise()
-	for i := range r.pools {
-		r.unite(r.pools[i].object, &r.pools[i].pool, r.says)
+	told := reader.advertise()
+	for i := range reader.pools {
+		reader.unite(reader.pools[i].object, &reader.pools[i].pool, reader.says)
 	}
-	r.tellIdle(r.says)
-	answered := r.answer(policies, told)
-	for _, p := range r.pools {
+	reader.tellIdle(reader.says)
+	answered := reader.answer(policies, told)
+	for _, p := range reader.pools {
 		if !told && !answered {
-			r.note(p.object, "", Differs, "no advertisement or policy that was read announces it; Plinth does. Give them to the import, too, or say state: disabled")
+			reader.note(p.object, "", Differs, "no advertisement or policy that was read announces it; Plinth does. Give them to the import, too, or say state: disabled")
 		}
-		r.inv.Pools = append(r.inv.Pools, p.pool)
+		reader.inv.Pools = append(reader.inv.Pools, p.pool)
 	}
 }
 
@@ -131,48 +131,48 @@ func (r *ciliumReader) nodes(s *metav1.LabelSelector) []inventory.Selector {
 // readPools carries pools over, without who announces them.
 func (r *ciliumReader) readPools() {
 	for _, p := range decodeAll[ciliumPoolSpec](r, "CiliumLoadBalancerIPPool") {
-		o, spec := p.object, p.value.Spec
-		pool := newPool(r.name(o, poolName, "Services that ask for it have to ask for the other name"))
-		o.mark(carried, "metadata.name", "spec.blocks", "spec.serviceSelector")
-		pool.Ranges = r.blocks(o, pool.Name, spec)
+		object, spec := p.object, p.value.Spec
+		pool := newPool(r.name(object, poolName, "Services that ask for it have to ask for the other name"))
+		object.mark(carried, "metadata.name", "spec.blocks", "spec.serviceSelector")
+		pool.Ranges = r.blocks(object, pool.Name, spec)
 		if len(pool.Ranges) == 0 {
-			r.leaveOutPool(o, "spec.blocks")
+			r.leaveOutPool(object, "spec.blocks")
 			continue
 		}
-		o.mark(meaningless, "spec.disabled", "spec.allowFirstLastIPs")
+		object.mark(meaningless, "spec.disabled", "spec.allowFirstLastIPs")
 		if spec.Disabled {
 			pool.State = inventory.PoolDraining
-			o.mark(carried, "spec.disabled")
+			object.mark(carried, "spec.disabled")
 		}
 		wide := func(one inventory.Range) bool { return one.Inner() != one }
 		if spec.AllowFirstLastIPs == "No" && slices.ContainsFunc(pool.Ranges, wide) {
 			pool.SkipFirstLast = true
-			o.mark(carried, "spec.allowFirstLastIPs")
+			object.mark(carried, "spec.allowFirstLastIPs")
 		}
-		r.selectServices(o, spec.ServiceSelector, &pool)
-		r.comment("spec.pools["+pool.Name+"]", o)
-		r.pools = append(r.pools, ciliumPool{o, pool})
+		r.selectServices(object, spec.ServiceSelector, &pool)
+		r.comment("spec.pools["+pool.Name+"]", object)
+		r.pools = append(r.pools, ciliumPool{object, pool})
 	}
 }
 
-func (r *ciliumReader) blocks(o *object, pool string, spec ciliumPoolSpec) (all []inventory.Range) {
-	for i, b := range spec.Blocks {
+func (r *ciliumReader) blocks(object *object, pool string, spec ciliumPoolSpec) (all []inventory.Range) {
+	for i, block := range spec.Blocks {
 		path := fmt.Sprintf("spec.blocks[%d]", i)
-		text := b.CIDR
-		if text == "" && b.Start != "" {
-			text = b.Start
-			if b.Stop != "" {
-				text += "-" + b.Stop
+		text := block.CIDR
+		if text == "" && block.Start != "" {
+			text = block.Start
+			if block.Stop != "" {
+				text += "-" + block.Stop
 			}
 		}
 		one, err := r.takeRange(text, pool)
 		if err != nil {
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			object.mark(noted, path)
+			r.note(object, path, NotValid, fmt.Sprintf("%v: it is left out", err))
 			continue
 		}
-		if b.CIDR != "" {
-			o.mark(meaningless, path+".start", path+".stop")
+		if block.CIDR != "" {
+			object.mark(meaningless, path+".start", path+".stop")
 		}
 		all = append(all, one)
 	}
@@ -180,7 +180,7 @@ func (r *ciliumReader) blocks(o *object, pool string, spec ciliumPoolSpec) (all 
 }
 
 // selectServices says which Services a pool is for: by their Namespaces and by their labels, as far as that is what is asked for.
-func (r *ciliumReader) selectServices(o *object, s *metav1.LabelSelector, to *inventory.Pool) {
+func (r *ciliumReader) selectServices(object *object, s *metav1.LabelSelector, to *inventory.Pool) {
 	if s == nil {
 		return
 	}
@@ -194,8 +194,8 @@ func (r *ciliumReader) selectServices(o *object, s *metav1.LabelSelector, to *in
 		case req.Operator == inventory.OpExists:
 		default:
 			to.AutoAssign = false
-			o.mark(noted, "spec.serviceSelector")
-			r.note(o, "spec.serviceSelector", NoCounterpart, fmt.Sprintf("%s %s %s: Plinth chooses no Services so. The pool is for those that ask for it (plinth.dev/pool); or reserve addresses for them (reserved)", req.Key, req.Operator, strings.Join(req.Values, ", ")))
+			object.mark(noted, "spec.serviceSelector")
+			r.note(object, "spec.serviceSelector", NoCounterpart, fmt.Sprintf("%s %s %s: Plinth chooses no Services so. The pool is for those that ask for it (plinth.dev/pool); or reserve addresses for them (reserved)", req.Key, req.Operator, strings.Join(req.Values, ", ")))
 		}
 	}
 	if len(to.Namespaces) > 0 && len(to.NamespaceSelectors) > 0 { // of the two one has to match in an inventory, and both in Cilium
@@ -204,8 +204,8 @@ func (r *ciliumReader) selectServices(o *object, s *metav1.LabelSelector, to *in
 		to.NamespaceSelectors = nil
 		if len(to.Namespaces) == 0 {
 			to.AutoAssign = false
-			o.mark(noted, "spec.serviceSelector")
-			r.note(o, "spec.serviceSelector", NotValid, "chooses no namespace at all: the pool is for those that ask for it (plinth.dev/pool)")
+			object.mark(noted, "spec.serviceSelector")
+			r.note(object, "spec.serviceSelector", NotValid, "chooses no namespace at all: the pool is for those that ask for it (plinth.dev/pool)")
 		}
 	}
 	if !labels.Empty() {
@@ -214,13 +214,13 @@ func (r *ciliumReader) selectServices(o *object, s *metav1.LabelSelector, to *in
 }
 
 // ownLabels splits a selector of Services into what it asks of labels, and of what the Service itself is.
-func ownLabels(s inventory.Selector) (labels inventory.Selector, special []inventory.Requirement) {
+func ownLabels(selector inventory.Selector) (labels inventory.Selector, special []inventory.Requirement) {
 	for _, key := range []string{ciliumNamespace, ciliumName} {
-		if value, ok := s.MatchLabels[key]; ok {
+		if value, ok := selector.MatchLabels[key]; ok {
 			special = append(special, inventory.Requirement{Key: key, Operator: inventory.OpIn, Values: []string{value}})
 		}
 	}
-	for key, value := range s.MatchLabels {
+	for key, value := range selector.MatchLabels {
 		if key != ciliumNamespace && key != ciliumName {
 			if labels.MatchLabels == nil {
 				labels.MatchLabels = map[string]string{}
@@ -228,7 +228,7 @@ func ownLabels(s inventory.Selector) (labels inventory.Selector, special []inven
 			labels.MatchLabels[key] = value
 		}
 	}
-	for _, req := range s.MatchExpressions {
+	for _, req := range selector.MatchExpressions {
 		if req.Key == ciliumNamespace || req.Key == ciliumName {
 			special = append(special, req)
 			continue
@@ -239,14 +239,14 @@ func ownLabels(s inventory.Selector) (labels inventory.Selector, special []inven
 }
 
 // announced is what a selector of advertisements and policies is in an inventory, where it is one of labels alone.
-func (r *ciliumReader) announced(o *object, path string, s *metav1.LabelSelector) inventory.Selector {
+func (r *ciliumReader) announced(object *object, path string, s *metav1.LabelSelector) inventory.Selector {
 	if s == nil {
 		return inventory.Selector{}
 	}
 	labels, special := ownLabels(selector(*s))
 	if len(special) > 0 {
-		o.mark(noted, path)
-		r.note(o, path, Differs, "advertise.serviceSelector is of labels alone, and takes no notice of namespaces and names of Services: a pool of their own, with namespaces, does it")
+		object.mark(noted, path)
+		r.note(object, path, Differs, "advertise.serviceSelector is of labels alone, and takes no notice of namespaces and names of Services: a pool of their own, with namespaces, does it")
 	}
 	return labels
 }
@@ -256,34 +256,34 @@ func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool
 	any := false
 	var says []*statement
 	for _, p := range policies {
-		o, spec := p.object, p.value.Spec
+		object, spec := p.object, p.value.Spec
 		switch {
 		case !spec.LoadBalancerIPs:
-			r.leaveOut(o, "spec", NoCounterpart, "announces no addresses of load balancers (loadBalancerIPs), but externalIPs at most, which Plinth does not announce: it is left out")
+			r.leaveOut(object, "spec", NoCounterpart, "announces no addresses of load balancers (loadBalancerIPs), but externalIPs at most, which Plinth does not announce: it is left out")
 			continue
 		case len(r.pools) == 0:
-			r.leaveOut(o, "spec", NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out")
+			r.leaveOut(object, "spec", NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out")
 			continue
 		case overBGP:
-			r.leaveOut(o, "spec", Differs, "VIPs are announced over BGP, too: Plinth announces an address one way, and takes BGP. With advertise: {via: link} a pool is announced on the link")
+			r.leaveOut(object, "spec", Differs, "VIPs are announced over BGP, too: Plinth announces an address one way, and takes BGP. With advertise: {via: link} a pool is announced on the link")
 			continue
 		case r.places.nobody(r.nodes(spec.NodeSelector)):
-			r.leaveOut(o, "spec.nodeSelector", NotValid, "no Node that was read has these labels: it is left out")
+			r.leaveOut(object, "spec.nodeSelector", NotValid, "no Node that was read has these labels: it is left out")
 			continue
 		}
 		any = true
-		o.mark(carried, "spec.loadBalancerIPs", "spec.nodeSelector", "spec.serviceSelector")
-		r.drop(o, "spec.interfaces", onItsSubnet)
-		r.dropUnless(o, "spec.externalIPs", "false", "Plinth announces no externalIPs of Services: give these a VIP of a pool")
+		object.mark(carried, "spec.loadBalancerIPs", "spec.nodeSelector", "spec.serviceSelector")
+		r.drop(object, "spec.interfaces", onItsSubnet)
+		r.dropUnless(object, "spec.externalIPs", "false", "Plinth announces no externalIPs of Services: give these a VIP of a pool")
 		one := newAdvertise()
-		one.Racks = r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
-		one.Selector = r.announced(o, "spec.serviceSelector", spec.ServiceSelector)
-		says = append(says, &statement{object: o, path: "spec"})
+		one.Racks = r.places.of(object, "spec.nodeSelector", r.nodes(spec.NodeSelector))
+		one.Selector = r.announced(object, "spec.serviceSelector", spec.ServiceSelector)
+		says = append(says, &statement{object: object, path: "spec"})
 		for i := range r.pools {
 			pool := &r.pools[i].pool
 			pool.Via = inventory.ViaLink
 			pool.Advertise = append(pool.Advertise, one)
-			r.comment("spec.pools["+pool.Name+"]", o)
+			r.comment("spec.pools["+pool.Name+"]", object)
 		}
 	}
 	for i := range r.pools {

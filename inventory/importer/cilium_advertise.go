@@ -55,23 +55,23 @@ func (r *ciliumReader) advertise() (any bool) {
 
 // tellFamilies tells of configurations of peers that announce other things of IPv4 than of IPv6: in an inventory an advertisement is of both.
 func (r *ciliumReader) tellFamilies(all []decoded[ciliumAdvertisementSpec]) {
-	for _, c := range r.configs {
-		if len(c.routers) == 0 {
+	for _, config := range r.configs {
+		if len(config.routers) == 0 {
 			continue
 		}
 		first, ofFirst := "", ""
-		for i, f := range c.spec.Families {
-			if !f.carriesVIPs() {
+		for i, family := range config.spec.Families {
+			if !family.carriesVIPs() {
 				continue
 			}
-			chosen := f.chooses(all)
+			chosen := family.chooses(all)
 			if first == "" {
-				first, ofFirst = f.AFI, chosen
+				first, ofFirst = family.AFI, chosen
 			}
 			if chosen != ofFirst {
 				path := fmt.Sprintf("spec.families[%d]", i)
-				c.object.mark(noted, path+".advertisements")
-				r.note(c.object, path, Differs, fmt.Sprintf("%s has the advertisements %s, and %s %s: in the inventory each is of both families. A pool of each family, with its own advertise, keeps them apart", f.AFI, chosen, first, ofFirst))
+				config.object.mark(noted, path+".advertisements")
+				r.note(config.object, path, Differs, fmt.Sprintf("%s has the advertisements %s, and %s %s: in the inventory each is of both families. A pool of each family, with its own advertise, keeps them apart", family.AFI, chosen, first, ofFirst))
 			}
 		}
 	}
@@ -120,41 +120,41 @@ func (r *ciliumReader) tellsWhom(labels map[string]string) (to audience) {
 }
 
 // advertiseOne carries one entry over; false: it is of no VIPs.
-func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisement, to audience) bool {
-	if code, message := r.obstacle(a, to); message != "" {
-		o.override(path)
-		r.note(o, path, code, message)
+func (r *ciliumReader) advertiseOne(object *object, path string, advertisement ciliumAdvertisement, to audience) bool {
+	if code, message := r.obstacle(advertisement, to); message != "" {
+		object.override(path)
+		r.note(object, path, code, message)
 		return false
 	}
-	o.mark(carried, path)
-	for i, kind := range a.Service.Addresses {
+	object.mark(carried, path)
+	for i, kind := range advertisement.Service.Addresses {
 		if kind != "LoadBalancerIP" {
-			r.drop(o, fmt.Sprintf("%s.service.addresses[%d]", path, i), kind+": Plinth announces VIPs of load balancers alone")
+			r.drop(object, fmt.Sprintf("%s.service.addresses[%d]", path, i), kind+": Plinth announces VIPs of load balancers alone")
 		}
 	}
 	one := newAdvertise()
 	one.Routers = to.routers
-	one.Selector = r.announced(o, path+".selector", a.Selector)
-	if n := a.Service.Length4; n > 0 {
+	one.Selector = r.announced(object, path+".selector", advertisement.Selector)
+	if n := advertisement.Service.Length4; n > 0 {
 		one.Aggregate.IPv4 = n
 	}
-	if n := a.Service.Length6; n > 0 {
+	if n := advertisement.Service.Length6; n > 0 {
 		one.Aggregate.IPv6 = n
 	}
-	one.LocalPref = localPref(a.Attributes.LocalPreference)
-	one.Communities = r.communities(o, path+".attributes.communities", a)
-	r.tellPreference(o, path, one)
+	one.LocalPref = localPref(advertisement.Attributes.LocalPreference)
+	one.Communities = r.communities(object, path+".attributes.communities", advertisement)
+	r.tellPreference(object, path, one)
 	for i := range r.pools {
 		p := &r.pools[i].pool
-		r.comment("spec.pools["+p.Name+"]", o)
+		r.comment("spec.pools["+p.Name+"]", object)
 		p.Advertise = append(p.Advertise, one)
 	}
-	r.says = append(r.says, &statement{object: o, path: path})
+	r.says = append(r.says, &statement{object: object, path: path})
 	return true
 }
 
 // tellPreference tells where another advertisement of the same Services has another local preference for the same routers: the higher one is taken.
-func (r *ciliumReader) tellPreference(o *object, path string, one inventory.Advertise) {
+func (r *ciliumReader) tellPreference(object *object, path string, one inventory.Advertise) {
 	if len(r.pools) == 0 {
 		return
 	}
@@ -163,7 +163,7 @@ func (r *ciliumReader) tellPreference(o *object, path string, one inventory.Adve
 		if _, meet := common(have, one); !meet || have.LocalPref == one.LocalPref {
 			continue
 		}
-		low, high, at := said{r.says[i].object, have.LocalPref}, said{o, one.LocalPref}, r.says[i].path
+		low, high, at := said{r.says[i].object, have.LocalPref}, said{object, one.LocalPref}, r.says[i].path
 		if low.number > high.number {
 			low, high, at = high, low, path
 		}
@@ -172,17 +172,17 @@ func (r *ciliumReader) tellPreference(o *object, path string, one inventory.Adve
 }
 
 // obstacle is why an advertisement is not carried over; empty: it is.
-func (r *ciliumReader) obstacle(a ciliumAdvertisement, to audience) (Code, string) {
+func (r *ciliumReader) obstacle(advertisement ciliumAdvertisement, to audience) (Code, string) {
 	switch {
-	case a.AdvertisementType != "Service":
-		message, known := ciliumNotCarried[a.AdvertisementType]
+	case advertisement.AdvertisementType != "Service":
+		message, known := ciliumNotCarried[advertisement.AdvertisementType]
 		if !known {
-			return UnknownField, fmt.Sprintf("advertisementType %q is not known here, and not carried over", a.AdvertisementType)
+			return UnknownField, fmt.Sprintf("advertisementType %q is not known here, and not carried over", advertisement.AdvertisementType)
 		}
-		return NoCounterpart, a.AdvertisementType + ": " + message
-	case !slices.Contains(a.Service.Addresses, "LoadBalancerIP"):
-		return NoCounterpart, "announces " + strings.Join(a.Service.Addresses, ", ") + ": Plinth announces VIPs of load balancers alone"
-	case a.Selector == nil:
+		return NoCounterpart, advertisement.AdvertisementType + ": " + message
+	case !slices.Contains(advertisement.Service.Addresses, "LoadBalancerIP"):
+		return NoCounterpart, "announces " + strings.Join(advertisement.Service.Addresses, ", ") + ": Plinth announces VIPs of load balancers alone"
+	case advertisement.Selector == nil:
 		return NotValid, "has no selector, and so chooses no Service: it is left out"
 	case len(r.pools) == 0:
 		return NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out"
@@ -195,23 +195,23 @@ func (r *ciliumReader) obstacle(a ciliumAdvertisement, to audience) (Code, strin
 }
 
 // communities are those of an advertisement. A standard one may be a single number.
-func (r *ciliumReader) communities(o *object, path string, a ciliumAdvertisement) inventory.Communities {
+func (r *ciliumReader) communities(object *object, path string, advertisement ciliumAdvertisement) inventory.Communities {
 	var all []inventory.Community
 	add := func(kind string, texts []string, prefix string) {
 		for i, text := range texts {
-			c, err := inventory.ParseCommunity(prefix + strings.ToLower(text))
+			community, err := inventory.ParseCommunity(prefix + strings.ToLower(text))
 			if err != nil {
 				at := fmt.Sprintf("%s.%s[%d]", path, kind, i)
-				o.mark(noted, at)
-				r.note(o, at, NotValid, fmt.Sprintf("%v: it is left out", err))
+				object.mark(noted, at)
+				r.note(object, at, NotValid, fmt.Sprintf("%v: it is left out", err))
 				continue
 			}
-			all = append(all, c)
+			all = append(all, community)
 		}
 	}
-	add("standard", numbersApart(a.Attributes.Communities.Standard), "")
-	add("wellKnown", a.Attributes.Communities.WellKnown, "")
-	add("large", a.Attributes.Communities.Large, "large:")
+	add("standard", numbersApart(advertisement.Attributes.Communities.Standard), "")
+	add("wellKnown", advertisement.Attributes.Communities.WellKnown, "")
+	add("large", advertisement.Attributes.Communities.Large, "large:")
 	return inventory.CommunitiesOf(all...)
 }
 

@@ -66,32 +66,32 @@ const ciliumRestart = 120
 // readConfigs reads what peers share.
 func (r *ciliumReader) readConfigs() {
 	for _, c := range decodeAll[ciliumConfigSpec](r, "CiliumBGPPeerConfig") {
-		o, spec := c.object, c.value.Spec
-		o.mark(carried, "metadata.name")
-		o.mark(carried, "spec.authSecretRef", "spec.timers.holdTimeSeconds", "spec.gracefulRestart.enabled", "spec.transport.peerPort")
-		r.drop(o, "spec.timers.connectRetryTimeSeconds", "sessions are tried again after 1 to 16 seconds")
-		r.drop(o, "spec.timers.keepAliveTimeSeconds", "keepalives are sent every third of the hold time (RFC 4271, section 10)")
-		r.drop(o, "spec.transport.sourceInterface", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
-		r.drop(o, "spec.transport.localPort", "nobody connects to a machine: it connects to its routers")
-		if h := spec.Timers.HoldTimeSeconds; o.has("spec.timers.holdTimeSeconds") && h < 3 {
-			r.drop(o, "spec.timers.holdTimeSeconds", "the least is 3 seconds; sessions get 9")
+		object, spec := c.object, c.value.Spec
+		object.mark(carried, "metadata.name")
+		object.mark(carried, "spec.authSecretRef", "spec.timers.holdTimeSeconds", "spec.gracefulRestart.enabled", "spec.transport.peerPort")
+		r.drop(object, "spec.timers.connectRetryTimeSeconds", "sessions are tried again after 1 to 16 seconds")
+		r.drop(object, "spec.timers.keepAliveTimeSeconds", "keepalives are sent every third of the hold time (RFC 4271, section 10)")
+		r.drop(object, "spec.transport.sourceInterface", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
+		r.drop(object, "spec.transport.localPort", "nobody connects to a machine: it connects to its routers")
+		if h := spec.Timers.HoldTimeSeconds; object.has("spec.timers.holdTimeSeconds") && h < 3 {
+			r.drop(object, "spec.timers.holdTimeSeconds", "the least is 3 seconds; sessions get 9")
 		}
-		o.mark(meaningless, "spec.gracefulRestart.restartTimeSeconds", "spec.ebgpMultihop")
+		object.mark(meaningless, "spec.gracefulRestart.restartTimeSeconds", "spec.ebgpMultihop")
 		if spec.GracefulRestart.Enabled {
-			o.mark(carried, "spec.gracefulRestart.restartTimeSeconds")
+			object.mark(carried, "spec.gracefulRestart.restartTimeSeconds")
 		}
 		if spec.EBGPMultihop > 1 {
-			o.mark(carried, "spec.ebgpMultihop")
+			object.mark(carried, "spec.ebgpMultihop")
 		}
 		for i, f := range spec.Families {
 			path := fmt.Sprintf("spec.families[%d]", i)
-			o.mark(meaningless, path+".afi", path+".safi", path+".advertisements") // which it chooses is said at those
+			object.mark(meaningless, path+".afi", path+".safi", path+".advertisements") // which it chooses is said at those
 			if !f.carriesVIPs() {
-				o.mark(noted, path)
-				r.note(o, path, NoCounterpart, fmt.Sprintf("%s %s: a session carries unicast routes of IPv4 and IPv6", f.AFI, f.SAFI))
+				object.mark(noted, path)
+				r.note(object, path, NoCounterpart, fmt.Sprintf("%s %s: a session carries unicast routes of IPv4 and IPv6", f.AFI, f.SAFI))
 			}
 		}
-		r.configs = append(r.configs, &ciliumConfig{object: o, spec: spec})
+		r.configs = append(r.configs, &ciliumConfig{object: object, spec: spec})
 	}
 }
 
@@ -104,27 +104,27 @@ func (r *ciliumReader) config(name string) *ciliumConfig {
 }
 
 // cluster makes routers of the peers of some Nodes.
-func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
+func (r *ciliumReader) cluster(object *object, spec ciliumClusterSpec) {
 	if r.places.nobody(r.nodes(spec.NodeSelector)) {
-		r.leaveOut(o, "spec.nodeSelector", NotValid, "no Node that was read has these labels: its routers are left out")
+		r.leaveOut(object, "spec.nodeSelector", NotValid, "no Node that was read has these labels: its routers are left out")
 		return
 	}
-	o.mark(carried, "spec.nodeSelector")
-	racks := r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
+	object.mark(carried, "spec.nodeSelector")
+	racks := r.places.of(object, "spec.nodeSelector", r.nodes(spec.NodeSelector))
 	for i, instance := range spec.BGPInstances {
 		path := fmt.Sprintf("spec.bgpInstances[%d]", i)
-		o.mark(meaningless, path+".name")
-		r.drop(o, path+".localPort", "nobody connects to a machine: it connects to its routers")
+		object.mark(meaningless, path+".name")
+		r.drop(object, path+".localPort", "nobody connects to a machine: it connects to its routers")
 		if instance.LocalASN <= 0 || instance.LocalASN > math.MaxUint32 {
-			o.mark(noted, path)
+			object.mark(noted, path)
 			r.leftOut = true
-			r.note(o, path, ByHand, "has no localASN: write the routers with the machines' AS number (bgp.asn). They are left out")
+			r.note(object, path, ByHand, "has no localASN: write the routers with the machines' AS number (bgp.asn). They are left out")
 			continue
 		}
-		o.mark(carried, path+".localASN")
+		object.mark(carried, path+".localASN")
 		var routers []string
 		for j, peer := range instance.Peers {
-			if name := r.router(o, fmt.Sprintf("%s.peers[%d]", path, j), peer, instance.LocalASN); name != "" {
+			if name := r.router(object, fmt.Sprintf("%s.peers[%d]", path, j), peer, instance.LocalASN); name != "" {
 				routers = append(routers, name)
 			}
 		}
@@ -132,56 +132,56 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 			routers = []string{""} // whose peers are left out: the number counts all the same
 		}
 		for _, router := range routers {
-			r.peer(peering{router: router, racks: racks, asn: inventory.ASN(instance.LocalASN), object: o, path: path + ".localASN"})
+			r.peer(peering{router: router, racks: racks, asn: inventory.ASN(instance.LocalASN), object: object, path: path + ".localASN"})
 		}
 	}
 }
 
 // router is the name of the router that a peer is; empty: it cannot be there.
-func (r *ciliumReader) router(o *object, path string, p ciliumPeerSpec, localASN int64) string {
+func (r *ciliumReader) router(object *object, path string, spec ciliumPeerSpec, localASN int64) string {
 	leave := func(code Code, message string) string {
-		o.override(path)
-		r.note(o, path, code, message)
+		object.override(path)
+		r.note(object, path, code, message)
 		r.leftOut = true
 		return ""
 	}
-	if p.AutoDiscovery != nil && p.PeerAddress == "" {
-		return leave(ByHand, fmt.Sprintf("%s is found by the default gateway of each Node: write a router with its address in each rack. It is left out", p.Name))
+	if spec.AutoDiscovery != nil && spec.PeerAddress == "" {
+		return leave(ByHand, fmt.Sprintf("%s is found by the default gateway of each Node: write a router with its address in each rack. It is left out", spec.Name))
 	}
-	addr, err := addressIn(p.PeerAddress)
+	addr, err := addressIn(spec.PeerAddress)
 	if err != nil {
-		return leave(NotValid, fmt.Sprintf("%q is not an address: the router is left out", p.PeerAddress))
+		return leave(NotValid, fmt.Sprintf("%q is not an address: the router is left out", spec.PeerAddress))
 	}
-	if p.PeerASN <= 0 || p.PeerASN > math.MaxUint32 {
+	if spec.PeerASN <= 0 || spec.PeerASN > math.MaxUint32 {
 		return leave(ByHand, "Plinth wants the number of the router's AS: write the router with it. It is left out")
 	}
-	asn := inventory.ASN(p.PeerASN)
-	o.mark(carried, path+".name", path+".peerAddress", path+".peerASN", path+".peerConfigRef.name")
-	o.mark(meaningless, path+".peerConfigRef.group", path+".peerConfigRef.kind", path+".autoDiscovery")
-	config := r.config(p.PeerConfigRef.Name)
-	if p.PeerConfigRef.Name != "" && config == nil {
-		o.mark(noted, path+".peerConfigRef")
-		o.mark(noted, path+".peerConfigRef.name")
-		r.note(o, path+".peerConfigRef", NotValid, fmt.Sprintf("there is no CiliumBGPPeerConfig %q in what was read: the session has Plinth's defaults", p.PeerConfigRef.Name))
+	asn := inventory.ASN(spec.PeerASN)
+	object.mark(carried, path+".name", path+".peerAddress", path+".peerASN", path+".peerConfigRef.name")
+	object.mark(meaningless, path+".peerConfigRef.group", path+".peerConfigRef.kind", path+".autoDiscovery")
+	config := r.config(spec.PeerConfigRef.Name)
+	if spec.PeerConfigRef.Name != "" && config == nil {
+		object.mark(noted, path+".peerConfigRef")
+		object.mark(noted, path+".peerConfigRef.name")
+		r.note(object, path+".peerConfigRef", NotValid, fmt.Sprintf("there is no CiliumBGPPeerConfig %q in what was read: the session has Plinth's defaults", spec.PeerConfigRef.Name))
 	}
 	for i, have := range r.inv.Routers {
 		if slices.Contains(have.Addresses, addr) {
-			return r.again(o, path, p, &r.inv.Routers[i], config)
+			return r.again(object, path, spec, &r.inv.Routers[i], config)
 		}
 	}
 	if why := r.unusable(addr); why != "" {
 		return leave(NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 	}
-	name, same := r.newName(routerName, p.Name)
+	name, same := r.newName(routerName, spec.Name)
 	if !same {
-		r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", p.Name, name))
+		r.note(object, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", spec.Name, name))
 	}
 	router := inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: asn, Port: 179}
 	if config != nil {
-		r.session(config, &router, p.PeerASN != localASN)
+		r.session(config, &router, spec.PeerASN != localASN)
 		config.routers = append(config.routers, name)
 	}
-	r.comment("spec.routers["+name+"]", o)
+	r.comment("spec.routers["+name+"]", object)
 	r.inv.Routers = append(r.inv.Routers, router)
 	return name
 }
@@ -197,8 +197,8 @@ func (r *ciliumReader) again(o *object, path string, p ciliumPeerSpec, have *inv
 }
 
 // session carries over how a session is held.
-func (r *ciliumReader) session(c *ciliumConfig, router *inventory.Router, external bool) {
-	o, spec := c.object, c.spec
+func (r *ciliumReader) session(config *ciliumConfig, router *inventory.Router, external bool) {
+	object, spec := config.object, config.spec
 	to := &router.Session
 	if h := spec.Timers.HoldTimeSeconds; h >= 3 {
 		to.HoldTime = inventory.Some(time.Duration(h) * time.Second)
@@ -208,21 +208,21 @@ func (r *ciliumReader) session(c *ciliumConfig, router *inventory.Router, extern
 		to.RestartTime = inventory.Some(time.Duration(gr.RestartTimeSeconds) * time.Second)
 	case gr.Enabled:
 		to.RestartTime = inventory.Some(ciliumRestart * time.Second)
-	case o.has("spec.gracefulRestart.enabled"):
+	case object.has("spec.gracefulRestart.enabled"):
 		to.RestartTime = inventory.Some(time.Duration(0))
 	}
 	if spec.EBGPMultihop > 1 && external {
 		to.Multihop = inventory.Some(uint8(min(spec.EBGPMultihop, 255)))
-	} else if spec.EBGPMultihop > 1 && len(c.routers) == 0 {
-		r.drop(o, "spec.ebgpMultihop", fmt.Sprintf("counts where the router has another AS number than the machines, and %s has the same", router.Name))
+	} else if spec.EBGPMultihop > 1 && len(config.routers) == 0 {
+		r.drop(object, "spec.ebgpMultihop", fmt.Sprintf("counts where the router has another AS number than the machines, and %s has the same", router.Name))
 	}
 	if spec.Transport.PeerPort > 0 {
 		router.Port = uint16(spec.Transport.PeerPort)
 	}
-	if spec.AuthSecretRef != "" && r.namesSecret(o, "spec.authSecretRef", spec.AuthSecretRef) {
+	if spec.AuthSecretRef != "" && r.namesSecret(object, "spec.authSecretRef", spec.AuthSecretRef) {
 		to.Password = inventory.Some(inventory.SecretKey{Secret: spec.AuthSecretRef, Key: "password"})
-		if len(c.routers) == 0 { // once
-			r.note(o, "spec.authSecretRef", ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand("kube-system", spec.AuthSecretRef, "password"))
+		if len(config.routers) == 0 { // once
+			r.note(object, "spec.authSecretRef", ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand("kube-system", spec.AuthSecretRef, "password"))
 		}
 	}
 }

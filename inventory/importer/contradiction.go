@@ -16,7 +16,7 @@ type asked struct {
 }
 
 // contradicts reports whether no labels at all meet a selector.
-func contradicts(s inventory.Selector) bool {
+func contradicts(selector inventory.Selector) bool {
 	byKey := map[string]*asked{}
 	of := func(key string) *asked {
 		if byKey[key] == nil {
@@ -24,19 +24,19 @@ func contradicts(s inventory.Selector) bool {
 		}
 		return byKey[key]
 	}
-	for key, value := range s.MatchLabels {
+	for key, value := range selector.MatchLabels {
 		of(key).oneOf([]string{value})
 	}
-	for _, e := range s.MatchExpressions {
-		switch a := of(e.Key); e.Operator {
+	for _, e := range selector.MatchExpressions {
+		switch answer := of(e.Key); e.Operator {
 		case inventory.OpIn:
-			a.oneOf(e.Values)
+			answer.oneOf(e.Values)
 		case inventory.OpNotIn:
-			a.notIn = append(a.notIn, e.Values...)
+			answer.notIn = append(answer.notIn, e.Values...)
 		case inventory.OpExists:
-			a.present = true
+			answer.present = true
 		default:
-			a.absent = true
+			answer.absent = true
 		}
 	}
 	for _, a := range byKey {

@@ -97,16 +97,16 @@ func scalar(value string, line, column int) *yaml.Node {
 
 // mapping is one of keys and their nodes, at the place of the first. A nil node, or one without content, is left out.
 func mapping(pairs ...any) *yaml.Node {
-	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		v := pairs[i+1].(*yaml.Node)
-		if v == nil || v.Kind != yaml.ScalarNode && len(v.Content) == 0 {
+		value := pairs[i+1].(*yaml.Node)
+		if value == nil || value.Kind != yaml.ScalarNode && len(value.Content) == 0 {
 			continue
 		}
-		m.Content = append(m.Content, scalar(pairs[i].(string), v.Line, v.Column), v)
-		if m.Line == 0 {
-			m.Line, m.Column = v.Line, v.Column
+		node.Content = append(node.Content, scalar(pairs[i].(string), value.Line, value.Column), value)
+		if node.Line == 0 {
+			node.Line, node.Column = value.Line, value.Column
 		}
 	}
-	return m
+	return node
 }

@@ -52,36 +52,36 @@ type controlPlaneVIP struct {
 	addr netip.Addr
 }
 
-func readKubeVIP(d *draft) {
-	r := &kubeVIPReader{draft: d, configMap: kubeSystem + "/kubevip", profiles: map[inventory.BFDProfile]string{}}
-	d.pass("", "ServiceAccount", "Namespace")
-	d.pass("rbac.authorization.k8s.io", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+func readKubeVIP(draft *draft) {
+	reader := &kubeVIPReader{draft: draft, configMap: kubeSystem + "/kubevip", profiles: map[inventory.BFDProfile]string{}}
+	draft.pass("", "ServiceAccount", "Namespace")
+	draft.pass("rbac.authorization.k8s.io", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 	var daemons, all []settings
-	for _, s := range r.programs() {
+	for _, s := range reader.programs() {
 		switch s.image {
 		case "kube-vip", "kube-vip-iptables":
 			daemons = append(daemons, s)
 		case providerImage:
-			r.provider(s)
+			reader.provider(s)
 		}
 	}
 	var selecting []inventory.Selector
-	for _, s := range daemons {
-		if i := slices.IndexFunc(all, s.sameAs); i >= 0 {
-			all[i].others = append(all[i].others, s)
+	for _, set := range daemons {
+		if i := slices.IndexFunc(all, set.sameAs); i >= 0 {
+			all[i].others = append(all[i].others, set)
 			continue
 		}
-		all = append(all, s)
-		selecting = append(selecting, s.nodeSelectors()...)
+		all = append(all, set)
+		selecting = append(selecting, set.nodeSelectors()...)
 	}
-	r.places = placesOf(d, selecting)
+	reader.places = placesOf(draft, selecting)
 	for _, s := range all {
-		r.daemon(s)
+		reader.daemon(s)
 	}
-	r.readPools()
-	r.announce()
-	d.excludes = append(d.excludes, r.keepControlPlane)
-	r.readServices()
+	reader.readPools()
+	reader.announce()
+	draft.excludes = append(draft.excludes, reader.keepControlPlane)
+	reader.readServices()
 }
 
 // settings are what a container is told by its environment, and by flags.
@@ -133,37 +133,37 @@ func ofController(o *object) bool {
 
 // narrow says that not all of an object is without meaning: one of its containers is kube-vip.
 func (s settings) narrow() {
-	o := s.object
-	if list := o.at(s.template + ".containers"); list != nil {
+	object := s.object
+	if list := object.at(s.template + ".containers"); list != nil {
 		for i := range list.Content {
 			if path := fmt.Sprintf("%s.containers[%d]", s.template, i); path != s.container {
-				o.mark(meaningless, path)
+				object.mark(meaningless, path)
 			}
 		}
 	}
-	o.mark(meaningless, s.template+".nodeSelector", s.template+".affinity", s.template+".nodeName")
+	object.mark(meaningless, s.template+".nodeSelector", s.template+".affinity", s.template+".nodeName")
 	for _, v := range s.variables {
-		o.mark(meaningless, v.path)
+		object.mark(meaningless, v.path)
 	}
-	o.markIdle()
+	object.markIdle()
 }
 
-func containersOf(o *object, template string) (all []settings) {
-	list := o.at(template + ".containers")
+func containersOf(object *object, template string) (all []settings) {
+	list := object.at(template + ".containers")
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
 	}
-	for i, n := range list.Content {
-		s := settings{object: o, template: template, container: fmt.Sprintf("%s.containers[%d]", template, i), image: imageName(valueOf(n, "image"))}
-		if env := child(n, "env"); env != nil {
+	for i, node := range list.Content {
+		set := settings{object: object, template: template, container: fmt.Sprintf("%s.containers[%d]", template, i), image: imageName(valueOf(node, "image"))}
+		if env := child(node, "env"); env != nil {
 			for j, v := range env.Content {
-				s.variables = append(s.variables, variable{path: fmt.Sprintf("%s.env[%d]", s.container, j), name: valueOf(v, "name"), value: valueOf(v, "value"), from: child(v, "valueFrom")})
+				set.variables = append(set.variables, variable{path: fmt.Sprintf("%s.env[%d]", set.container, j), name: valueOf(v, "name"), value: valueOf(v, "value"), from: child(v, "valueFrom")})
 			}
 		}
-		if strings.HasPrefix(s.image, "kube-vip") && s.image != providerImage {
-			s.variables = append(s.variables, flagsOf(o, s.container, n)...)
+		if strings.HasPrefix(set.image, "kube-vip") && set.image != providerImage {
+			set.variables = append(set.variables, flagsOf(object, set.container, node)...)
 		}
-		all = append(all, s)
+		all = append(all, set)
 	}
 	return all
 }
@@ -299,20 +299,20 @@ func requirementsIn(list *yaml.Node) (all []inventory.Requirement) {
 func (r *kubeVIPReader) announce() {
 	i := slices.IndexFunc(r.daemons, func(d kubeVIPDaemon) bool { return d.via == inventory.ViaLink })
 	bgp := slices.ContainsFunc(r.daemons, func(d kubeVIPDaemon) bool { return d.via == inventory.ViaBGP })
-	for _, p := range r.pools {
+	for _, pool := range r.pools {
 		switch {
 		case i >= 0 && !bgp:
-			p.pool.Via = inventory.ViaLink
+			pool.pool.Via = inventory.ViaLink
 			if racks := r.racksOf(inventory.ViaLink); len(racks) > 0 {
 				one := newAdvertise()
 				one.Racks = racks
-				p.pool.Advertise = []inventory.Advertise{one}
+				pool.pool.Advertise = []inventory.Advertise{one}
 			}
-			r.places.subnetsFor(p.object, p.path, &p.pool)
+			r.places.subnetsFor(pool.object, pool.path, &pool.pool)
 		case len(r.daemons) == 0:
-			r.note(p.object, p.path, Guessed, "no kube-vip that announces it was read: read its DaemonSet or Pod, too. Without it VIPs would be announced over BGP")
+			r.note(pool.object, pool.path, Guessed, "no kube-vip that announces it was read: read its DaemonSet or Pod, too. Without it VIPs would be announced over BGP")
 		}
-		r.inv.Pools = append(r.inv.Pools, p.pool)
+		r.inv.Pools = append(r.inv.Pools, pool.pool)
 	}
 	if i >= 0 && bgp {
 		s := r.daemons[i].settings

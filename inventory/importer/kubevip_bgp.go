@@ -30,66 +30,66 @@ type kubeVIPPeer struct {
 }
 
 // bgp makes routers of a daemon's peers.
-func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
-	o := d.object
-	asn := r.number(d.settings, "bgp_as", kubeVIPASN)
-	if v := d.get("bgp_as"); v.path == "" && d.get("annotation").value == "" {
-		r.note(o, d.container, Guessed, fmt.Sprintf("has no bgp_as: the machines' AS number is kube-vip's default, %d", kubeVIPASN))
+func (r *kubeVIPReader) bgp(daemon kubeVIPDaemon) {
+	object := daemon.object
+	asn := r.number(daemon.settings, "bgp_as", kubeVIPASN)
+	if v := daemon.get("bgp_as"); v.path == "" && daemon.get("annotation").value == "" {
+		r.note(object, daemon.container, Guessed, fmt.Sprintf("has no bgp_as: the machines' AS number is kube-vip's default, %d", kubeVIPASN))
 	}
 	var routers []string
 	add := func(path string, peer kubeVIPPeer, password inventory.Option[inventory.SecretKey]) (made bool) {
 		before := len(r.inv.Routers)
-		if name := r.router(o, path, peer, password); name != "" {
+		if name := r.router(object, path, peer, password); name != "" {
 			routers = append(routers, name)
 		}
 		return len(r.inv.Routers) > before
 	}
-	if v := d.get("bgp_peers"); v.value != "" {
-		o.mark(carried, v.path)
-		for i, text := range strings.Split(v.value, ",") {
+	if variable := daemon.get("bgp_peers"); variable.value != "" {
+		object.mark(carried, variable.path)
+		for i, text := range strings.Split(variable.value, ",") {
 			peer, err := parseKubeVIPPeer(text)
 			switch {
 			case text == "":
 			case err != nil:
-				o.mark(noted, v.path)
+				object.mark(noted, variable.path)
 				r.leftOut = true
-				r.note(o, v.path, NotValid, fmt.Sprintf("bgp_peers: part %d between commas: %v: the router is left out", i+1, err))
+				r.note(object, variable.path, NotValid, fmt.Sprintf("bgp_peers: part %d between commas: %v: the router is left out", i+1, err))
 			default:
-				add(v.path, peer, inventory.Option[inventory.SecretKey]{})
+				add(variable.path, peer, inventory.Option[inventory.SecretKey]{})
 			}
 		}
 	}
-	if v := d.get("bgp_peeraddress"); v.value != "" {
-		r.single(d, add)
+	if v := daemon.get("bgp_peeraddress"); v.value != "" {
+		r.single(daemon, add)
 	} else {
-		r.withoutPeer(d, "", "there is no bgp_peeraddress")
+		r.withoutPeer(daemon, "", "there is no bgp_peeraddress")
 	}
 	if len(routers) == 0 {
 		routers = []string{""} // the number counts all the same
-		if v := d.get("bgp_hold_time"); v.isSet() {
-			o.mark(noted, v.path)
-			r.note(o, v.path, NotValid, v.String()+": no router is made that it could be of")
+		if v := daemon.get("bgp_hold_time"); v.isSet() {
+			object.mark(noted, v.path)
+			r.note(object, v.path, NotValid, v.String()+": no router is made that it could be of")
 		}
 	}
 	for _, router := range routers {
-		r.peer(peering{router: router, racks: d.racks, asn: inventory.ASN(asn), object: d.object, path: d.get("bgp_as").path})
+		r.peer(peering{router: router, racks: daemon.racks, asn: inventory.ASN(asn), object: daemon.object, path: daemon.get("bgp_as").path})
 	}
 	if routers[0] != "" {
-		r.holdTime(d.settings, routers)
+		r.holdTime(daemon.settings, routers)
 	}
 }
 
 // single is the peer that has a variable for each of its settings.
-func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, inventory.Option[inventory.SecretKey]) bool) {
-	o, at := d.object, d.get("bgp_peeraddress")
-	peer := kubeVIPPeer{address: at.value, asn: r.number(d.settings, "bgp_peeras", kubeVIPASN), multihop: d.yes("bgp_multihop")}
-	o.mark(carried, at.path)
-	if v := d.get("bgp_multihop"); v.path != "" && peer.multihop {
-		o.mark(carried, v.path)
+func (r *kubeVIPReader) single(daemon kubeVIPDaemon, add func(string, kubeVIPPeer, inventory.Option[inventory.SecretKey]) bool) {
+	object, at := daemon.object, daemon.get("bgp_peeraddress")
+	peer := kubeVIPPeer{address: at.value, asn: r.number(daemon.settings, "bgp_peeras", kubeVIPASN), multihop: daemon.yes("bgp_multihop")}
+	object.mark(carried, at.path)
+	if v := daemon.get("bgp_multihop"); v.path != "" && peer.multihop {
+		object.mark(carried, v.path)
 	}
 	var password inventory.Option[inventory.SecretKey]
-	if v := d.get("bgp_peerpass"); v.from != nil {
-		password = r.secretOf(o, v)
+	if v := daemon.get("bgp_peerpass"); v.from != nil {
+		password = r.secretOf(object, v)
 	} else if v.value != "" {
 		peer.secret = true
 		at = v
@@ -97,29 +97,29 @@ func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, in
 	if add(at.path, peer, password) {
 		return
 	}
-	r.withoutPeer(d, at.path, "see "+d.get("bgp_peeraddress").String())
+	r.withoutPeer(daemon, at.path, "see "+daemon.get("bgp_peeraddress").String())
 }
 
 // secretOf is the Secret that a variable's value comes from.
-func (r *kubeVIPReader) secretOf(o *object, v variable) (none inventory.Option[inventory.SecretKey]) {
-	ref := child(v.from, "secretKeyRef")
+func (r *kubeVIPReader) secretOf(object *object, variable variable) (none inventory.Option[inventory.SecretKey]) {
+	ref := child(variable.from, "secretKeyRef")
 	if ref == nil || valueOf(ref, "name") == "" || valueOf(ref, "key") == "" {
-		o.mark(noted, v.path)
-		r.note(o, v.path, ByHand, v.String()+": its value does not come from a Secret: make one, and name it in passwordFrom")
+		object.mark(noted, variable.path)
+		r.note(object, variable.path, ByHand, variable.String()+": its value does not come from a Secret: make one, and name it in passwordFrom")
 		return none
 	}
-	o.mark(carried, v.path+".valueFrom.secretKeyRef.name", v.path+".valueFrom.secretKeyRef.key")
-	r.note(o, v.path, ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand(cmp.Or(o.namespace, kubeSystem), valueOf(ref, "name"), valueOf(ref, "key")))
+	object.mark(carried, variable.path+".valueFrom.secretKeyRef.name", variable.path+".valueFrom.secretKeyRef.key")
+	r.note(object, variable.path, ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand(cmp.Or(object.namespace, kubeSystem), valueOf(ref, "name"), valueOf(ref, "key")))
 	return inventory.Some(inventory.SecretKey{Secret: valueOf(ref, "name"), Key: valueOf(ref, "key")})
 }
 
 // router adds one and returns its name; empty: it cannot be there.
-func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password inventory.Option[inventory.SecretKey]) string {
+func (r *kubeVIPReader) router(object *object, path string, peer kubeVIPPeer, password inventory.Option[inventory.SecretKey]) string {
 	tell := func(code Code, message string) {
-		o.mark(noted, path)
-		r.note(o, path, code, message)
+		object.mark(noted, path)
+		r.note(object, path, code, message)
 	}
-	addr, err := netip.ParseAddr(p.address)
+	addr, err := netip.ParseAddr(peer.address)
 	if err != nil {
 		tell(NotValid, "bgp_peeraddress: is not an address: the router is left out")
 		r.leftOut = true
@@ -135,50 +135,50 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 		return ""
 	}
 	name, _ := r.newName(routerName, "router-"+addr.String())
-	router := inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(p.asn), Port: 179}
-	if p.multihop {
+	router := inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(peer.asn), Port: 179}
+	if peer.multihop {
 		router.Session.Multihop = inventory.Some(uint8(kubeVIPHops))
 	}
-	if p.bfd.Multiplier > 0 {
-		router.Session.BFD = inventory.Some(r.profile(o, p.bfd))
+	if peer.bfd.Multiplier > 0 {
+		router.Session.BFD = inventory.Some(r.profile(object, peer.bfd))
 	}
 	router.Session.Password = password
-	if p.secret {
+	if peer.secret {
 		secret, _ := cleanName("bgp-" + name)
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
 		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: %s", addr, secretCommand(secret)))
 	}
-	for _, message := range p.notes {
+	for _, message := range peer.notes {
 		tell(NoCounterpart, fmt.Sprintf("router %v: %s", addr, message))
 	}
 	r.inv.Routers = append(r.inv.Routers, router)
-	r.comment("spec.routers["+name+"]", o)
+	r.comment("spec.routers["+name+"]", object)
 	return name
 }
 
 // profile is the name of the BFD profile with some timers.
-func (r *kubeVIPReader) profile(o *object, p inventory.BFDProfile) string {
-	if name, ok := r.profiles[p]; ok {
+func (r *kubeVIPReader) profile(object *object, profile inventory.BFDProfile) string {
+	if name, ok := r.profiles[profile]; ok {
 		return name
 	}
-	name, _ := r.newName(profileName, fmt.Sprintf("bfd-%v", p.Interval))
-	r.profiles[p] = name
-	p.Name = name
-	r.inv.BFDProfiles = append(r.inv.BFDProfiles, p)
-	r.comment("spec.bfdProfiles["+name+"]", o)
+	name, _ := r.newName(profileName, fmt.Sprintf("bfd-%v", profile.Interval))
+	r.profiles[profile] = name
+	profile.Name = name
+	r.inv.BFDProfiles = append(r.inv.BFDProfiles, profile)
+	r.comment("spec.bfdProfiles["+name+"]", object)
 	return name
 }
 
 // holdTime is that of the sessions with some routers.
-func (r *kubeVIPReader) holdTime(s settings, routers []string) {
-	v := s.get("bgp_hold_time")
-	if v.value == "" {
+func (r *kubeVIPReader) holdTime(settings settings, routers []string) {
+	variable := settings.get("bgp_hold_time")
+	if variable.value == "" {
 		return
 	}
-	seconds := r.number(s, "bgp_hold_time", 0)
+	seconds := r.number(settings, "bgp_hold_time", 0)
 	if seconds < 3 {
-		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, NoCounterpart, v.String()+": the least is 3 seconds; sessions get 9")
+		settings.object.mark(noted, variable.path)
+		r.note(settings.object, variable.path, NoCounterpart, variable.String()+": the least is 3 seconds; sessions get 9")
 		return
 	}
 	for i := range r.inv.Routers {
@@ -189,57 +189,57 @@ func (r *kubeVIPReader) holdTime(s settings, routers []string) {
 }
 
 // number is a variable's value, which is carried over.
-func (r *kubeVIPReader) number(s settings, name string, usual uint32) uint32 {
-	v := s.get(name)
-	if v.value == "" {
+func (r *kubeVIPReader) number(settings settings, name string, usual uint32) uint32 {
+	variable := settings.get(name)
+	if variable.value == "" {
 		return usual
 	}
-	n, err := strconv.ParseUint(v.value, 10, 32)
-	if err != nil || n == 0 {
-		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, NotValid, fmt.Sprintf("%v: %q is no number that it can have: %d is taken", v, v.value, usual))
+	number, err := strconv.ParseUint(variable.value, 10, 32)
+	if err != nil || number == 0 {
+		settings.object.mark(noted, variable.path)
+		r.note(settings.object, variable.path, NotValid, fmt.Sprintf("%v: %q is no number that it can have: %d is taken", variable, variable.value, usual))
 		return usual
 	}
-	s.object.mark(carried, v.path)
-	return uint32(n)
+	settings.object.mark(carried, variable.path)
+	return uint32(number)
 }
 
 // parseKubeVIPPeer reads address:AS:password:multihop:port:options:BFD, of which the first two have to be there. What it says has none of the
 // text in it but a valid address and numbers: a password with a comma or colon gets into each of the fields.
-func parseKubeVIPPeer(text string) (p kubeVIPPeer, err error) {
+func parseKubeVIPPeer(text string) (peer kubeVIPPeer, err error) {
 	if strings.HasPrefix(text, "unnumbered:") {
-		return p, errors.New("a session without an address: write the router by hand, with its link-local address and the interface, as in fe80::1%eth0")
+		return peer, errors.New("a session without an address: write the router by hand, with its link-local address and the interface, as in fe80::1%eth0")
 	}
 	rest, bracket := strings.CutPrefix(text, "[")
 	if bracket { // around an IPv6 address
-		if p.address, rest, bracket = strings.Cut(rest, "]"); !bracket {
-			return p, errors.New("has [ and no ]")
+		if peer.address, rest, bracket = strings.Cut(rest, "]"); !bracket {
+			return peer, errors.New("has [ and no ]")
 		}
 	} else {
-		p.address, _, _ = strings.Cut(text, ":")
-		rest = rest[len(p.address):]
+		peer.address, _, _ = strings.Cut(text, ":")
+		rest = rest[len(peer.address):]
 	}
-	if _, err := netip.ParseAddr(p.address); err != nil {
-		return p, errors.New("does not begin with an address. A password with a comma has to be in bgp_peerpass")
+	if _, err := netip.ParseAddr(peer.address); err != nil {
+		return peer, errors.New("does not begin with an address. A password with a comma has to be in bgp_peerpass")
 	}
 	fields := append(strings.Split(rest, ":"), make([]string, 7)...)
 	asn, err := strconv.ParseUint(fields[1], 10, 32)
 	if err != nil || asn == 0 {
-		return p, fmt.Errorf("peer %s has no AS number", p.address)
+		return peer, fmt.Errorf("peer %s has no AS number", peer.address)
 	}
-	p.asn, p.secret = uint32(asn), fields[2] != ""
+	peer.asn, peer.secret = uint32(asn), fields[2] != ""
 	if fields[3] != "" {
-		if p.multihop, err = strconv.ParseBool(fields[3]); err != nil {
-			return p, fmt.Errorf("peer %s: multihop is neither true nor false", p.address)
+		if peer.multihop, err = strconv.ParseBool(fields[3]); err != nil {
+			return peer, fmt.Errorf("peer %s: multihop is neither true nor false", peer.address)
 		}
 	}
 	if fields[4] != "" && fields[4] != "179" {
-		p.notes = append(p.notes, "has another port than 179: kube-vip goes to port 179 whatever stands there, and so does Plinth")
+		peer.notes = append(peer.notes, "has another port than 179: kube-vip goes to port 179 whatever stands there, and so does Plinth")
 	}
 	if fields[5] != "" {
-		p.notes = append(p.notes, "has options for the next hop: it is the machine's address of the session")
+		peer.notes = append(peer.notes, "has options for the next hop: it is the machine's address of the session")
 	}
-	return p, p.readBFD(fields[6])
+	return peer, peer.readBFD(fields[6])
 }
 
 // readBFD reads enabled;receive;transmit;multiplier, with the times in microseconds.

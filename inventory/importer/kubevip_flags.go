@@ -64,7 +64,7 @@ var subcommands = []string{"manager", "service"}
 
 // flagsOf are the flags of a container, as variables that come after those of its environment. What is no flag, and not the program itself, is left
 // to be noted.
-func flagsOf(o *object, container string, n *yaml.Node) (all []variable) {
+func flagsOf(object *object, container string, n *yaml.Node) (all []variable) {
 	type argument struct{ path, text string }
 	var line []argument
 	for _, key := range []string{"command", "args"} {
@@ -81,7 +81,7 @@ func flagsOf(o *object, container string, n *yaml.Node) (all []variable) {
 		switch {
 		case !strings.HasPrefix(at.text, "-"):
 			if slices.Contains(subcommands, at.text) || i == 0 && path.Base(at.text) == "kube-vip" {
-				o.mark(meaningless, at.path)
+				object.mark(meaningless, at.path)
 			}
 			continue
 		case !known:
@@ -91,12 +91,12 @@ func flagsOf(o *object, container string, n *yaml.Node) (all []variable) {
 		case flag.isBool:
 			value = "true"
 		case i+1 < len(line):
-			o.mark(meaningless, at.path) // the note is at the value
+			object.mark(meaningless, at.path) // the note is at the value
 			i++
 			at, value = line[i], line[i].text
 		}
 		if flag.variable == "" {
-			o.mark(meaningless, at.path)
+			object.mark(meaningless, at.path)
 			continue
 		}
 		all = append(all, variable{path: at.path, name: flag.variable, flag: "--" + name, value: value})

@@ -43,15 +43,15 @@ func (r *kubeVIPReader) nowhere(s settings) (path string, is bool) {
 }
 
 // racksOfPods are the racks that a daemon runs in; none: all. Names of Nodes tell it where Nodes were read.
-func (r *kubeVIPReader) racksOfPods(d kubeVIPDaemon) []string {
-	bySelectors := r.places.of(d.object, d.placePath(), d.nodeSelectors())
-	named := d.named()
-	if len(named) == 0 || d.via == "" {
+func (r *kubeVIPReader) racksOfPods(daemon kubeVIPDaemon) []string {
+	bySelectors := r.places.of(daemon.object, daemon.placePath(), daemon.nodeSelectors())
+	named := daemon.named()
+	if len(named) == 0 || daemon.via == "" {
 		return bySelectors
 	}
 	tell := func(code Code, format string, args ...any) {
-		d.object.mark(noted, d.namePath())
-		r.note(d.object, d.namePath(), code, fmt.Sprintf(format, args...))
+		daemon.object.mark(noted, daemon.namePath())
+		r.note(daemon.object, daemon.namePath(), code, fmt.Sprintf(format, args...))
 	}
 	if len(r.nodes) == 0 {
 		var names []string
@@ -63,11 +63,11 @@ func (r *kubeVIPReader) racksOfPods(d kubeVIPDaemon) []string {
 		return bySelectors
 	}
 	for i, one := range named {
-		if without := slices.Delete(slices.Clone(named), i, i+1); len(without) == 0 || !slices.Equal(r.racksAt(d, without), r.racksAt(d, named)) {
+		if without := slices.Delete(slices.Clone(named), i, i+1); len(without) == 0 || !slices.Equal(r.racksAt(daemon, without), r.racksAt(daemon, named)) {
 			one.object.mark(carried, one.namePath())
 		}
 	}
-	return r.places.ofNodes(d.runsOn(named), tell)
+	return r.places.ofNodes(daemon.runsOn(named), tell)
 }
 
 // racksAt are the racks of the Nodes that Pods run on, sorted.

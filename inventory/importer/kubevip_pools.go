@@ -24,58 +24,58 @@ type kubeVIPPool struct {
 // readPools makes pools of the ConfigMap of kube-vip's cloud provider.
 func (r *kubeVIPReader) readPools() {
 	found := false
-	for _, o := range r.of("", "ConfigMap") {
-		if namespace := cmp.Or(o.namespace, kubeSystem); namespace+"/"+o.name != r.configMap {
-			o.mark(meaningless, "", "metadata.name")
+	for _, object := range r.of("", "ConfigMap") {
+		if namespace := cmp.Or(object.namespace, kubeSystem); namespace+"/"+object.name != r.configMap {
+			object.mark(meaningless, "", "metadata.name")
 			continue
 		}
 		found = true
-		o.mark(meaningless, "metadata.name")
+		object.mark(meaningless, "metadata.name")
 		data := map[string]string{}
-		for _, l := range o.leaves() {
+		for _, l := range object.leaves() {
 			if key, ok := strings.CutPrefix(l.path, "data."); ok {
 				data[key] = l.node.Value
 			}
 		}
-		for _, l := range o.leaves() {
+		for _, l := range object.leaves() {
 			if key, ok := strings.CutPrefix(l.path, "data."); ok {
-				r.setting(o, data, key)
+				r.setting(object, data, key)
 			}
 		}
 	}
-	for _, v := range r.named {
+	for _, variable := range r.named {
 		if !found {
-			v.settings.object.mark(noted, v.path)
-			r.note(v.settings.object, v.path, NotValid, fmt.Sprintf("%s: ConfigMap %s was not read: give it to the import, too", v.name, r.configMap))
+			variable.settings.object.mark(noted, variable.path)
+			r.note(variable.settings.object, variable.path, NotValid, fmt.Sprintf("%s: ConfigMap %s was not read: give it to the import, too", variable.name, r.configMap))
 			continue
 		}
-		v.settings.object.mark(carried, v.path)
+		variable.settings.object.mark(carried, variable.path)
 	}
 	r.orderPools()
 }
 
 // setting reads one of the ConfigMap. What is not known is left to be noted.
-func (r *kubeVIPReader) setting(o *object, data map[string]string, key string) {
+func (r *kubeVIPReader) setting(object *object, data map[string]string, key string) {
 	path, value := "data."+key, data[key]
 	kind, namespace, _ := strings.Cut(key, "-")
 	switch {
 	case key == "skip-end-ips-in-cidr":
-		o.mark(meaningless, path) // what it does to a prefix is said there
+		object.mark(meaningless, path) // what it does to a prefix is said there
 	case key == "search-order" && value == "desc":
-		r.drop(o, path, "Plinth gives the lowest free address of a pool first")
+		r.drop(object, path, "Plinth gives the lowest free address of a pool first")
 	case key == "search-order":
-		o.mark(meaningless, path)
+		object.mark(meaningless, path)
 	case strings.HasPrefix(key, "allow-share-"):
-		r.dropUnless(o, path, "false", "Services share a VIP where they ask for it: give those of a namespace that are to share one the same annotation plinth.dev/sharing-key")
+		r.dropUnless(object, path, "false", "Services share a VIP where they ask for it: give those of a namespace that are to share one the same annotation plinth.dev/sharing-key")
 	case kind == "interface" && namespace != "":
-		r.drop(o, path, onItsSubnet)
+		r.drop(object, path, onItsSubnet)
 	case (kind == "cidr" || kind == "range") && namespace != "":
 		if why := overridden(data, kind, namespace); why != "" {
-			o.mark(noted, path)
-			r.note(o, path, Differs, why)
+			object.mark(noted, path)
+			r.note(object, path, Differs, why)
 			return
 		}
-		r.pool(o, key, value, data["skip-end-ips-in-cidr"] == "true")
+		r.pool(object, key, value, data["skip-end-ips-in-cidr"] == "true")
 	}
 }
 
@@ -90,19 +90,19 @@ func overridden(data map[string]string, kind, namespace string) string {
 }
 
 // pool adds the addresses of a namespace. Where another namespace has the very same, it is one pool for both.
-func (r *kubeVIPReader) pool(o *object, key, value string, skipEnds bool) {
+func (r *kubeVIPReader) pool(object *object, key, value string, skipEnds bool) {
 	path := "data." + key
 	kind, namespace, _ := strings.Cut(key, "-")
-	o.mark(carried, path)
+	object.mark(carried, path)
 	if strings.TrimSpace(value) == "0.0.0.0/32" {
-		r.drop(o, path, "Plinth asks no DHCP server for addresses: give the Services of the namespace a pool, out of what the DHCP server gives")
+		r.drop(object, path, "Plinth asks no DHCP server for addresses: give the Services of the namespace a pool, out of what the DHCP server gives")
 		return
 	}
-	ranges := r.rangesOf(o, path, value, skipEnds)
+	ranges := r.rangesOf(object, path, value, skipEnds)
 	for i := range r.pools {
 		if have := &r.pools[i]; slices.Equal(have.pool.Ranges, ranges) && len(ranges) > 0 {
 			have.add(namespace)
-			r.comment("spec.pools["+have.pool.Name+"]", o)
+			r.comment("spec.pools["+have.pool.Name+"]", object)
 			return
 		}
 	}
@@ -110,29 +110,29 @@ func (r *kubeVIPReader) pool(o *object, key, value string, skipEnds bool) {
 	ranges = slices.DeleteFunc(ranges, func(one inventory.Range) bool {
 		err := r.hold(one, name)
 		if err != nil {
-			o.mark(noted, path)
-			r.note(o, path, Differs, fmt.Sprintf("%v, and an address lies in one pool: it is left out. Let both namespaces into one pool, or split the range", err))
+			object.mark(noted, path)
+			r.note(object, path, Differs, fmt.Sprintf("%v, and an address lies in one pool: it is left out. Let both namespaces into one pool, or split the range", err))
 		}
 		return err != nil
 	})
 	if len(ranges) == 0 {
-		if o.fates[path] == carried {
-			o.mark(noted, path)
-			r.note(o, path, NotValid, "has no address that a pool can have: it is left out")
+		if object.fates[path] == carried {
+			object.mark(noted, path)
+			r.note(object, path, NotValid, "has no address that a pool can have: it is left out")
 		}
 		return
 	}
-	p := kubeVIPPool{object: o, path: path, pool: newPool(name), global: namespace == global}
-	p.pool.Ranges, p.pool.Exclude = ranges, r.buggy(o, path, ranges)
-	if !p.global {
-		p.pool.Namespaces = []string{namespace}
+	pool := kubeVIPPool{object: object, path: path, pool: newPool(name), global: namespace == global}
+	pool.pool.Ranges, pool.pool.Exclude = ranges, r.buggy(object, path, ranges)
+	if !pool.global {
+		pool.pool.Namespaces = []string{namespace}
 	}
 	if kind == "cidr" && skipEnds {
-		p.pool.SkipFirstLast = slices.ContainsFunc(ranges, inventory.Range.Is4)
-		p.pool.Exclude = slices.DeleteFunc(p.pool.Exclude, p.skips)
+		pool.pool.SkipFirstLast = slices.ContainsFunc(ranges, inventory.Range.Is4)
+		pool.pool.Exclude = slices.DeleteFunc(pool.pool.Exclude, pool.skips)
 	}
-	r.comment("spec.pools["+name+"]", o)
-	r.pools = append(r.pools, p)
+	r.comment("spec.pools["+name+"]", object)
+	r.pools = append(r.pools, pool)
 }
 
 // skips reports whether an address is the first or last of a prefix of a pool that skips these.

@@ -19,15 +19,15 @@ const (
 
 // readServices notes what Services ask of kube-vip that they do not get of Plinth, and addresses that no pool has.
 func (r *kubeVIPReader) readServices() {
-	for _, o := range r.of("", "Service") {
-		o.mark(meaningless, "metadata.name")
-		if o.text("spec.type") != string(corev1.ServiceTypeLoadBalancer) || !ofKubeVIP(o) {
-			o.mark(meaningless, "")
+	for _, object := range r.of("", "Service") {
+		object.mark(meaningless, "metadata.name")
+		if object.text("spec.type") != string(corev1.ServiceTypeLoadBalancer) || !ofKubeVIP(object) {
+			object.mark(meaningless, "")
 			continue
 		}
-		o.markIdle()
-		if s, ok := decode[corev1.Service](r.draft, o); ok {
-			r.service(o, s)
+		object.markIdle()
+		if s, ok := decode[corev1.Service](r.draft, object); ok {
+			r.service(object, s)
 		}
 	}
 }
@@ -38,44 +38,44 @@ func ofKubeVIP(o *object) bool {
 		slices.ContainsFunc(o.leaves(), func(l leaf) bool { return strings.HasPrefix(l.path, "metadata.annotations["+kubeVIPPrefix) })
 }
 
-func (r *kubeVIPReader) service(o *object, s *corev1.Service) {
-	for _, ignored := range ipam.IgnoredAnnotations(s.Annotations) {
+func (r *kubeVIPReader) service(object *object, service *corev1.Service) {
+	for _, ignored := range ipam.IgnoredAnnotations(service.Annotations) {
 		if strings.HasPrefix(ignored.Annotation, kubeVIPPrefix) {
 			path := join("metadata.annotations", ignored.Annotation)
-			o.mark(noted, path)
-			r.note(o, path, NoCounterpart, ignored.Why)
+			object.mark(noted, path)
+			r.note(object, path, NoCounterpart, ignored.Why)
 		}
 	}
-	if r.otherClass(o, s) {
+	if r.otherClass(object, service) {
 		return
 	}
-	path, addrs := askedAddresses(s)
+	path, addrs := askedAddresses(service)
 	if len(addrs) == 0 {
 		path = "status"
-		for _, ingress := range s.Status.LoadBalancer.Ingress {
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
 			if a, err := netip.ParseAddr(ingress.IP); err == nil {
 				addrs = append(addrs, a)
 			}
 		}
 	}
 	for _, a := range addrs {
-		if !r.gives(a, o.namespace) {
-			o.mark(noted, path)
-			r.note(o, path, ByHand, fmt.Sprintf("%v lies in no pool that the Service may use: add it to one, or Plinth does not keep it", a))
+		if !r.gives(a, object.namespace) {
+			object.mark(noted, path)
+			r.note(object, path, ByHand, fmt.Sprintf("%v lies in no pool that the Service may use: add it to one, or Plinth does not keep it", a))
 		}
 	}
-	r.home(o, s)
+	r.home(object, service)
 }
 
 // otherClass notes a class that Plinth does not answer, and reports whether the Service has one.
-func (d *draft) otherClass(o *object, s *corev1.Service) bool {
-	o.mark(meaningless, "spec.loadBalancerClass", "spec.loadBalancerIP") // Plinth reads them of the Service
+func (d *draft) otherClass(object *object, s *corev1.Service) bool {
+	object.mark(meaningless, "spec.loadBalancerClass", "spec.loadBalancerIP") // Plinth reads them of the Service
 	class := s.Spec.LoadBalancerClass
 	if class == nil || *class == "plinth.dev/bgp" {
 		return false
 	}
-	o.mark(noted, "spec.loadBalancerClass")
-	d.note(o, "spec.loadBalancerClass", ByHand, fmt.Sprintf("Plinth does not answer class %s, and the class of a Service cannot be changed: make it again, with loadBalancerClass plinth.dev/bgp or without one", *class))
+	object.mark(noted, "spec.loadBalancerClass")
+	d.note(object, "spec.loadBalancerClass", ByHand, fmt.Sprintf("Plinth does not answer class %s, and the class of a Service cannot be changed: make it again, with loadBalancerClass plinth.dev/bgp or without one", *class))
 	return true
 }
 
@@ -94,12 +94,12 @@ func (r *kubeVIPReader) gives(a netip.Addr, namespace string) bool {
 }
 
 // home tells how the machine that has a VIP of a link now goes on to have it.
-func (r *kubeVIPReader) home(o *object, s *corev1.Service) {
-	host := s.Annotations[kubeVIPHost]
+func (r *kubeVIPReader) home(object *object, service *corev1.Service) {
+	host := service.Annotations[kubeVIPHost]
 	if host == "" || !slices.ContainsFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Via == inventory.ViaLink }) {
 		return
 	}
 	path := join("metadata.annotations", kubeVIPHost)
-	o.mark(noted, path)
-	r.note(o, path, ByHand, fmt.Sprintf("for the VIP to stay where it is: kubectl -n %s annotate service %s plinth.dev/home=%s", s.Namespace, s.Name, host))
+	object.mark(noted, path)
+	r.note(object, path, ByHand, fmt.Sprintf("for the VIP to stay where it is: kubectl -n %s annotate service %s plinth.dev/home=%s", service.Namespace, service.Name, host))
 }

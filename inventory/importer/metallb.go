@@ -38,61 +38,61 @@ type metalLBPool struct {
 	noBGP  bool // nobody speaks BGP, and it is answered for on the link
 }
 
-func readMetalLB(d *draft) {
-	r := &metalLBReader{draft: d, profiles: map[string]string{}, aliases: map[string]inventory.Community{}, routers: map[string]string{}}
-	d.pass(metalLB, "ServiceL2Status", "ServiceBGPStatus", "BGPSessionStatus", "ConfigurationState") // what is, not what is to be
-	r.readProfiles()
-	r.readAliases()
-	peers := r.readPeers()
-	advertisements, onLink := r.readAdvertisements(), r.readL2Advertisements()
-	r.places = placesOf(d, selectorsOf(peers, slices.Concat(advertisements, onLink)...))
-	r.addPeers(peers)
-	r.readPools()
-	onLink = r.placed(onLink)
+func readMetalLB(draft *draft) {
+	reader := &metalLBReader{draft: draft, profiles: map[string]string{}, aliases: map[string]inventory.Community{}, routers: map[string]string{}}
+	draft.pass(metalLB, "ServiceL2Status", "ServiceBGPStatus", "BGPSessionStatus", "ConfigurationState") // what is, not what is to be
+	reader.readProfiles()
+	reader.readAliases()
+	peers := reader.readPeers()
+	advertisements, onLink := reader.readAdvertisements(), reader.readL2Advertisements()
+	reader.places = placesOf(draft, selectorsOf(peers, slices.Concat(advertisements, onLink)...))
+	reader.addPeers(peers)
+	reader.readPools()
+	onLink = reader.placed(onLink)
 	if len(peers) == 0 {
-		advertisements = r.withoutPeers(advertisements, onLink)
+		advertisements = reader.withoutPeers(advertisements, onLink)
 	}
-	advertisements = r.placed(advertisements)
-	for i := range r.pools {
-		r.advertise(&r.pools[i], advertisements)
-		r.answer(&r.pools[i], onLink)
+	advertisements = reader.placed(advertisements)
+	for i := range reader.pools {
+		reader.advertise(&reader.pools[i], advertisements)
+		reader.answer(&reader.pools[i], onLink)
 	}
 	for _, a := range slices.Concat(advertisements, onLink) {
-		r.missing(a)
-		r.tellIdle(a.says)
+		reader.missing(a)
+		reader.tellIdle(a.says)
 	}
-	r.overBGP()
-	r.addPools()
+	reader.overBGP()
+	reader.addPools()
 }
 
 // readProfiles carries BFD timers over. Plinth has one interval for both ways: the larger, so that nothing is taken for dead that was not
 // before.
 func (r *metalLBReader) readProfiles() {
-	for _, o := range r.of(metalLB, "BFDProfile") {
-		p, ok := decode[v1beta1.BFDProfile](r.draft, o)
+	for _, object := range r.of(metalLB, "BFDProfile") {
+		profile, ok := decode[v1beta1.BFDProfile](r.draft, object)
 		if !ok {
 			continue
 		}
 		const usual = 300 // milliseconds, where MetalLB is told nothing
-		receive, transmit := orElse(p.Spec.ReceiveInterval, usual), orElse(p.Spec.TransmitInterval, usual)
-		o.mark(carried, "spec.receiveInterval", "spec.transmitInterval", "spec.detectMultiplier")
+		receive, transmit := orElse(profile.Spec.ReceiveInterval, usual), orElse(profile.Spec.TransmitInterval, usual)
+		object.mark(carried, "spec.receiveInterval", "spec.transmitInterval", "spec.detectMultiplier")
 		if receive != transmit {
 			path, of := "spec.receiveInterval", receive
 			if receive > transmit {
 				path, of = "spec.transmitInterval", transmit
 			}
-			o.mark(noted, path)
-			r.note(o, path, NoCounterpart, fmt.Sprintf("%d ms; Plinth has one interval for both ways, %d ms", of, max(receive, transmit)))
+			object.mark(noted, path)
+			r.note(object, path, NoCounterpart, fmt.Sprintf("%d ms; Plinth has one interval for both ways, %d ms", of, max(receive, transmit)))
 		}
-		r.drop(o, "spec.echoInterval", "Plinth has no BFD echo")
-		r.dropUnless(o, "spec.echoMode", "false", "Plinth has no BFD echo: failures are found by control packets")
-		r.dropUnless(o, "spec.passiveMode", "false", "Plinth's BFD sends from the start, as the active end (RFC 5880, section 6.1)")
-		r.drop(o, "spec.minimumTtl", "Plinth takes BFD packets over multihop of any TTL (RFC 5883)")
-		name := r.name(o, profileName, "peers refer to it")
-		r.profiles[o.name] = name
-		r.comment("spec.bfdProfiles["+name+"]", o)
+		r.drop(object, "spec.echoInterval", "Plinth has no BFD echo")
+		r.dropUnless(object, "spec.echoMode", "false", "Plinth has no BFD echo: failures are found by control packets")
+		r.dropUnless(object, "spec.passiveMode", "false", "Plinth's BFD sends from the start, as the active end (RFC 5880, section 6.1)")
+		r.drop(object, "spec.minimumTtl", "Plinth takes BFD packets over multihop of any TTL (RFC 5883)")
+		name := r.name(object, profileName, "peers refer to it")
+		r.profiles[object.name] = name
+		r.comment("spec.bfdProfiles["+name+"]", object)
 		r.inv.BFDProfiles = append(r.inv.BFDProfiles, inventory.BFDProfile{
-			Name: name, Interval: time.Duration(max(receive, transmit)) * time.Millisecond, Multiplier: uint8(min(orElse(p.Spec.DetectMultiplier, 3), 255)),
+			Name: name, Interval: time.Duration(max(receive, transmit)) * time.Millisecond, Multiplier: uint8(min(orElse(profile.Spec.DetectMultiplier, 3), 255)),
 		})
 	}
 }
@@ -106,23 +106,23 @@ func orElse[T any](given *T, usual T) T {
 
 // readAliases carries names of communities over. Pools have their values.
 func (r *metalLBReader) readAliases() {
-	for _, o := range r.of(metalLB, "Community") {
-		c, ok := decode[v1beta1.Community](r.draft, o)
+	for _, object := range r.of(metalLB, "Community") {
+		community, ok := decode[v1beta1.Community](r.draft, object)
 		if !ok {
 			continue
 		}
-		o.mark(meaningless, "metadata.name")
-		o.mark(carried, "spec.communities")
-		for i, alias := range c.Spec.Communities {
+		object.mark(meaningless, "metadata.name")
+		object.mark(carried, "spec.communities")
+		for i, alias := range community.Spec.Communities {
 			path := fmt.Sprintf("spec.communities[%d]", i)
 			value, err := inventory.ParseCommunity(alias.Value)
 			if err != nil {
-				o.mark(noted, path)
-				r.note(o, path, NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
+				object.mark(noted, path)
+				r.note(object, path, NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
 				continue
 			}
 			if known, err := inventory.ParseCommunity(strings.ToLower(strings.ReplaceAll(alias.Name, "_", "-"))); err == nil && known == value {
-				o.mark(meaningless, path) // every inventory has that name
+				object.mark(meaningless, path) // every inventory has that name
 				r.aliases[alias.Name] = value
 				continue
 			}
@@ -131,14 +131,14 @@ func (r *metalLBReader) readAliases() {
 			}
 			name, same := r.newName(communityName, alias.Name)
 			if !same {
-				r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", alias.Name, name))
+				r.note(object, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", alias.Name, name))
 			}
 			r.aliases[alias.Name] = value
 			if r.inv.Communities == nil {
 				r.inv.Communities = map[string]inventory.Community{}
 			}
 			r.inv.Communities[name] = value
-			r.comment("spec.communities", o)
+			r.comment("spec.communities", object)
 		}
 	}
 }
@@ -146,32 +146,32 @@ func (r *metalLBReader) readAliases() {
 // readPools carries pools over, without what their advertisements say.
 func (r *metalLBReader) readPools() {
 	objects := r.of(metalLB, "IPAddressPool")
-	for _, o := range objects {
-		p, ok := decode[v1beta1.IPAddressPool](r.draft, o)
+	for _, object := range objects {
+		ipAddressPool, ok := decode[v1beta1.IPAddressPool](r.draft, object)
 		if !ok {
 			continue
 		}
-		pool := newPool(r.name(o, poolName, "Services that ask for it by the annotation metallb.io/address-pool have to ask for the other name"))
-		o.mark(carried, "spec.addresses", "spec.autoAssign", "spec.avoidBuggyIPs", "spec.serviceAllocation")
-		pool.AutoAssign = orElse(p.Spec.AutoAssign, true)
-		pool.Ranges = r.ranges(o, pool.Name, p.Spec.Addresses)
+		pool := newPool(r.name(object, poolName, "Services that ask for it by the annotation metallb.io/address-pool have to ask for the other name"))
+		object.mark(carried, "spec.addresses", "spec.autoAssign", "spec.avoidBuggyIPs", "spec.serviceAllocation")
+		pool.AutoAssign = orElse(ipAddressPool.Spec.AutoAssign, true)
+		pool.Ranges = r.ranges(object, pool.Name, ipAddressPool.Spec.Addresses)
 		switch {
 		case !slices.ContainsFunc(pool.Ranges, hasBuggy):
-			o.mark(meaningless, "spec.avoidBuggyIPs")
-		case p.Spec.AvoidBuggyIPs:
-			pool.Exclude = r.buggy(o, "spec.avoidBuggyIPs", pool.Ranges)
+			object.mark(meaningless, "spec.avoidBuggyIPs")
+		case ipAddressPool.Spec.AvoidBuggyIPs:
+			pool.Exclude = r.buggy(object, "spec.avoidBuggyIPs", pool.Ranges)
 		}
-		if a := p.Spec.AllocateTo; a != nil {
+		if a := ipAddressPool.Spec.AllocateTo; a != nil {
 			pool.Namespaces = a.Namespaces
 			pool.NamespaceSelectors, pool.Selectors = selectors(a.NamespaceSelectors), selectors(a.ServiceSelectors)
-			pool.Priority = r.priority(o, a.Priority)
+			pool.Priority = r.priority(object, a.Priority)
 		}
 		if len(pool.Ranges) == 0 {
-			r.leaveOutPool(o, "spec.addresses")
+			r.leaveOutPool(object, "spec.addresses")
 			continue
 		}
-		r.comment("spec.pools["+pool.Name+"]", o)
-		r.pools = append(r.pools, metalLBPool{object: o, labels: p.Labels, pool: pool, pinned: p.Spec.AllocateTo != nil})
+		r.comment("spec.pools["+pool.Name+"]", object)
+		r.pools = append(r.pools, metalLBPool{object: object, labels: ipAddressPool.Labels, pool: pool, pinned: ipAddressPool.Spec.AllocateTo != nil})
 	}
 	r.orderPools()
 }
@@ -208,14 +208,14 @@ func (r *metalLBReader) orderPools() {
 // overBGP says so of pools with BGPAdvertisements that lie in a subnet which was guessed for another one.
 func (r *metalLBReader) overBGP() {
 	for i := range r.pools {
-		p := &r.pools[i].pool
-		if p.Via != "" || len(p.Advertise) == 0 {
+		pool := &r.pools[i].pool
+		if pool.Via != "" || len(pool.Advertise) == 0 {
 			continue
 		}
 		for _, rack := range r.inv.Racks {
 			for _, s := range rack.Subnets {
-				if slices.ContainsFunc(p.Ranges, inventory.RangeOf(s).Overlaps) {
-					p.Via = inventory.ViaBGP
+				if slices.ContainsFunc(pool.Ranges, inventory.RangeOf(s).Overlaps) {
+					pool.Via = inventory.ViaBGP
 				}
 			}
 		}
@@ -223,13 +223,13 @@ func (r *metalLBReader) overBGP() {
 }
 
 // ranges reads the addresses of a pool.
-func (r *metalLBReader) ranges(o *object, pool string, addresses []string) (all []inventory.Range) {
+func (r *metalLBReader) ranges(object *object, pool string, addresses []string) (all []inventory.Range) {
 	for i, text := range addresses {
 		one, err := r.takeRange(text, pool)
 		if err != nil {
 			path := fmt.Sprintf("spec.addresses[%d]", i)
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			object.mark(noted, path)
+			r.note(object, path, NotValid, fmt.Sprintf("%v: it is left out", err))
 			continue
 		}
 		all = append(all, one)
@@ -241,25 +241,25 @@ func (r *metalLBReader) ranges(o *object, pool string, addresses []string) (all 
 const buggyAtMost = 1024
 
 // buggy are the addresses that end with .0 and .255, which MetalLB does not give with avoidBuggyIPs, and kube-vip never.
-func (d *draft) buggy(o *object, path string, ranges []inventory.Range) (all []inventory.Range) {
+func (d *draft) buggy(object *object, path string, ranges []inventory.Range) (all []inventory.Range) {
 	for _, one := range ranges {
 		if !one.Is4() {
 			continue
 		}
-		for a := one.First; a.IsValid() && one.Contains(a); a = nextBuggy(a) {
-			if last := a.As4()[3]; last != 0 && last != 255 {
+		for addr := one.First; addr.IsValid() && one.Contains(addr); addr = nextBuggy(addr) {
+			if last := addr.As4()[3]; last != 0 && last != 255 {
 				continue
 			}
-			if n := len(all); n > 0 && all[n-1].Last.Next() == a && one.Contains(all[n-1].Last) {
-				all[n-1].Last = a
+			if n := len(all); n > 0 && all[n-1].Last.Next() == addr && one.Contains(all[n-1].Last) {
+				all[n-1].Last = addr
 				continue
 			}
 			if len(all) == buggyAtMost {
-				o.mark(noted, path)
-				d.note(o, path, NoCounterpart, fmt.Sprintf("the pool has addresses that end with .0 and .255 in more than %d places; exclude those that are not to be given", buggyAtMost))
+				object.mark(noted, path)
+				d.note(object, path, NoCounterpart, fmt.Sprintf("the pool has addresses that end with .0 and .255 in more than %d places; exclude those that are not to be given", buggyAtMost))
 				return nil
 			}
-			all = append(all, inventory.Range{First: a, Last: a})
+			all = append(all, inventory.Range{First: addr, Last: addr})
 		}
 	}
 	return all
@@ -295,25 +295,25 @@ func (r *metalLBReader) addPools() {
 }
 
 // missing notes pools that an advertisement names and that are not there.
-func (r *metalLBReader) missing(a advertisement) {
-	o := a.object
+func (r *metalLBReader) missing(advertisement advertisement) {
+	o := advertisement.object
 	tell := func(path, message string) {
 		o.mark(noted, path)
 		r.note(o, path, NotValid, message)
 	}
-	for i, name := range a.pools {
+	for i, name := range advertisement.pools {
 		path := fmt.Sprintf("spec.ipAddressPools[%d]", i)
 		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.object.name == name }) {
 			tell(path, fmt.Sprintf("there is no IPAddressPool %q in what was read", name))
-		} else if slices.Contains(a.pools[:i], name) {
+		} else if slices.Contains(advertisement.pools[:i], name) {
 			tell(path, "is there twice")
 		}
 	}
 	labels, named := make([]map[string]string, len(r.pools)), make([]bool, len(r.pools))
 	for i, p := range r.pools {
-		labels[i], named[i] = p.labels, slices.Contains(a.pools, p.object.name)
+		labels[i], named[i] = p.labels, slices.Contains(advertisement.pools, p.object.name)
 	}
-	for _, idle := range idleParts(func(i int) string { return fmt.Sprintf("spec.ipAddressPoolSelectors[%d]", i) }, "IPAddressPool", selectors(a.by), labels, named) {
+	for _, idle := range idleParts(func(i int) string { return fmt.Sprintf("spec.ipAddressPoolSelectors[%d]", i) }, "IPAddressPool", selectors(advertisement.by), labels, named) {
 		tell(idle.path, idle.message)
 	}
 }

@@ -45,35 +45,35 @@ func servicesOf(all []metav1.LabelSelector) []inventory.Selector {
 }
 
 func (r *metalLBReader) readAdvertisements() (all []advertisement) {
-	for _, o := range r.of(metalLB, "BGPAdvertisement") {
-		a, ok := decode[v1beta1.BGPAdvertisement](r.draft, o)
+	for _, object := range r.of(metalLB, "BGPAdvertisement") {
+		bgpAdvertisement, ok := decode[v1beta1.BGPAdvertisement](r.draft, object)
 		if !ok {
 			continue
 		}
-		o.mark(meaningless, "metadata.name") // nothing refers to it
-		o.mark(carried, "spec.aggregationLength", "spec.aggregationLengthV6", "spec.localPref", "spec.asPathPrepend", "spec.communities", "spec.ipAddressPools",
+		object.mark(meaningless, "metadata.name") // nothing refers to it
+		object.mark(carried, "spec.aggregationLength", "spec.aggregationLengthV6", "spec.localPref", "spec.asPathPrepend", "spec.communities", "spec.ipAddressPools",
 			"spec.ipAddressPoolSelectors", "spec.nodeSelectors", "spec.peers", "spec.serviceSelectors")
 		one := newAdvertise()
-		one.Aggregate = inventory.PrefixLengths{IPv4: int(orElse(a.Spec.AggregationLength, 32)), IPv6: int(orElse(a.Spec.AggregationLengthV6, 128))}
-		one.LocalPref, one.Prepend = localPref(a.Spec.LocalPref), a.Spec.AsPathPrepend
-		each := servicesOf(a.Spec.ServiceSelectors)
-		all = append(all, advertisement{o, a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors, a.Spec.NodeSelectors, a.Spec.Peers, each, one, a.Spec.Communities, statementsOf(o, each)})
+		one.Aggregate = inventory.PrefixLengths{IPv4: int(orElse(bgpAdvertisement.Spec.AggregationLength, 32)), IPv6: int(orElse(bgpAdvertisement.Spec.AggregationLengthV6, 128))}
+		one.LocalPref, one.Prepend = localPref(bgpAdvertisement.Spec.LocalPref), bgpAdvertisement.Spec.AsPathPrepend
+		each := servicesOf(bgpAdvertisement.Spec.ServiceSelectors)
+		all = append(all, advertisement{object, bgpAdvertisement.Spec.IPAddressPools, bgpAdvertisement.Spec.IPAddressPoolSelectors, bgpAdvertisement.Spec.NodeSelectors, bgpAdvertisement.Spec.Peers, each, one, bgpAdvertisement.Spec.Communities, statementsOf(object, each)})
 	}
 	return all
 }
 
 func (r *metalLBReader) readL2Advertisements() (all []advertisement) {
-	for _, o := range r.of(metalLB, "L2Advertisement") {
-		a, ok := decode[v1beta1.L2Advertisement](r.draft, o)
+	for _, object := range r.of(metalLB, "L2Advertisement") {
+		l2Advertisement, ok := decode[v1beta1.L2Advertisement](r.draft, object)
 		if !ok {
 			continue
 		}
-		o.mark(meaningless, "metadata.name")
-		o.mark(carried, "spec.ipAddressPools", "spec.ipAddressPoolSelectors", "spec.nodeSelectors", "spec.serviceSelectors")
-		r.drop(o, "spec.interfaces", "a machine answers on the interface that has the rack's subnet")
-		r.drop(o, "spec.preferredNodeSelectors", "the controller spreads VIPs over the machines; one VIP is kept on a machine by the annotation plinth.dev/home of its Service")
-		each := servicesOf(a.Spec.ServiceSelectors)
-		all = append(all, advertisement{o, a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors, a.Spec.NodeSelectors, nil, each, newAdvertise(), nil, statementsOf(o, each)})
+		object.mark(meaningless, "metadata.name")
+		object.mark(carried, "spec.ipAddressPools", "spec.ipAddressPoolSelectors", "spec.nodeSelectors", "spec.serviceSelectors")
+		r.drop(object, "spec.interfaces", "a machine answers on the interface that has the rack's subnet")
+		r.drop(object, "spec.preferredNodeSelectors", "the controller spreads VIPs over the machines; one VIP is kept on a machine by the annotation plinth.dev/home of its Service")
+		each := servicesOf(l2Advertisement.Spec.ServiceSelectors)
+		all = append(all, advertisement{object, l2Advertisement.Spec.IPAddressPools, l2Advertisement.Spec.IPAddressPoolSelectors, l2Advertisement.Spec.NodeSelectors, nil, each, newAdvertise(), nil, statementsOf(object, each)})
 	}
 	return all
 }
@@ -91,23 +91,23 @@ func selectorsOf(peers []metalLBPeer, advertisements ...advertisement) (all []in
 
 // placed are advertisements with their racks, routers and communities. One that is for nobody, or of no pool, is left out, and makes no racks.
 func (r *metalLBReader) placed(all []advertisement) (out []advertisement) {
-	for _, a := range all {
-		chosen := selectors(a.nodes)
-		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(a) }) {
-			r.leaveOut(a.object, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
+	for _, advertisement := range all {
+		chosen := selectors(advertisement.nodes)
+		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(advertisement) }) {
+			r.leaveOut(advertisement.object, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
 			continue
 		}
 		if r.places.nobody(chosen) {
-			r.leaveOut(a.object, "spec.nodeSelectors", NotValid, "no Node that was read has these labels: it is left out")
+			r.leaveOut(advertisement.object, "spec.nodeSelectors", NotValid, "no Node that was read has these labels: it is left out")
 			continue
 		}
-		if a.one.Routers = r.told(a); len(a.peers) > 0 && len(a.one.Routers) == 0 {
-			r.leaveOut(a.object, "spec.peers", NotValid, "is for no router that is in the inventory: it is left out")
+		if advertisement.one.Routers = r.told(advertisement); len(advertisement.peers) > 0 && len(advertisement.one.Routers) == 0 {
+			r.leaveOut(advertisement.object, "spec.peers", NotValid, "is for no router that is in the inventory: it is left out")
 			continue
 		}
-		a.one.Racks = r.places.of(a.object, "spec.nodeSelectors", chosen)
-		a.one.Communities = r.communities(a)
-		out = append(out, a)
+		advertisement.one.Racks = r.places.of(advertisement.object, "spec.nodeSelectors", chosen)
+		advertisement.one.Communities = r.communities(advertisement)
+		out = append(out, advertisement)
 	}
 	return out
 }
@@ -119,11 +119,11 @@ func (r *metalLBReader) withoutPeers(all, onLink []advertisement) (out []adverti
 		p := &r.pools[i]
 		p.noBGP = slices.ContainsFunc(onLink, p.chooses)
 	}
-	for _, a := range all {
+	for _, advertisement := range all {
 		var answered []string
 		count := 0
 		for _, p := range r.pools {
-			if !p.chooses(a) {
+			if !p.chooses(advertisement) {
 				continue
 			}
 			if count++; p.noBGP {
@@ -133,34 +133,34 @@ func (r *metalLBReader) withoutPeers(all, onLink []advertisement) (out []adverti
 		why := fmt.Sprintf("no BGPPeer was read, and an L2Advertisement chooses pool %s, too: it is announced on the link alone", strings.Join(answered, ", "))
 		switch {
 		case len(answered) == 0:
-			out = append(out, a)
+			out = append(out, advertisement)
 		case len(answered) == count:
-			r.leaveOut(a.object, "spec", Differs, why)
+			r.leaveOut(advertisement.object, "spec", Differs, why)
 		default:
-			r.note(a.object, "spec", Differs, why)
-			out = append(out, a)
+			r.note(advertisement.object, "spec", Differs, why)
+			out = append(out, advertisement)
 		}
 	}
 	return out
 }
 
 // advertise gives a pool what BGPAdvertisements say of it.
-func (r *metalLBReader) advertise(p *metalLBPool, all []advertisement) {
+func (r *metalLBReader) advertise(pool *metalLBPool, all []advertisement) {
 	var from []*statement
-	for _, a := range all {
-		if !p.chooses(a) || p.noBGP {
+	for _, advertisement := range all {
+		if !pool.chooses(advertisement) || pool.noBGP {
 			continue
 		}
-		p.chosen++
-		r.comment("spec.pools["+p.pool.Name+"]", a.object)
-		for i, s := range a.each {
-			one := a.one
+		pool.chosen++
+		r.comment("spec.pools["+pool.pool.Name+"]", advertisement.object)
+		for i, s := range advertisement.each {
+			one := advertisement.one
 			one.Selector = s
-			r.tellUnlike(p, from, a.object, one)
-			p.pool.Advertise, from = append(p.pool.Advertise, one), append(from, a.says[i])
+			r.tellUnlike(pool, from, advertisement.object, one)
+			pool.pool.Advertise, from = append(pool.pool.Advertise, one), append(from, advertisement.says[i])
 		}
 	}
-	r.unite(p.object, &p.pool, from)
+	r.unite(pool.object, &pool.pool, from)
 }
 
 // localPref is what routers of our AS are told. MetalLB sends 0 where nothing is said, FRR 100 then.
@@ -172,42 +172,42 @@ func localPref(given uint32) uint32 {
 }
 
 // communities are those of an advertisement, by value.
-func (r *metalLBReader) communities(a advertisement) inventory.Communities {
+func (r *metalLBReader) communities(advertisement advertisement) inventory.Communities {
 	var all []inventory.Community
-	for i, text := range a.texts {
+	for i, text := range advertisement.texts {
 		if c, ok := r.aliases[text]; ok {
 			all = append(all, c)
 			continue
 		}
-		c, err := inventory.ParseCommunity(text)
+		community, err := inventory.ParseCommunity(text)
 		if err != nil {
 			path := fmt.Sprintf("spec.communities[%d]", i)
-			a.object.mark(noted, path)
-			r.note(a.object, path, NotValid, fmt.Sprintf("there is no Community that is named %q, and it is none itself: it is left out", text))
+			advertisement.object.mark(noted, path)
+			r.note(advertisement.object, path, NotValid, fmt.Sprintf("there is no Community that is named %q, and it is none itself: it is left out", text))
 			continue
 		}
-		all = append(all, c)
+		all = append(all, community)
 	}
 	return inventory.CommunitiesOf(all...)
 }
 
 // told are the routers of an advertisement.
-func (r *metalLBReader) told(a advertisement) (names []string) {
-	for i, peer := range a.peers {
+func (r *metalLBReader) told(advertisement advertisement) (names []string) {
+	for i, peer := range advertisement.peers {
 		if name, ok := r.routers[peer]; ok {
 			names = append(names, name)
 			continue
 		}
 		path := fmt.Sprintf("spec.peers[%d]", i)
-		a.object.mark(noted, path)
-		r.note(a.object, path, NotValid, fmt.Sprintf("there is no router for BGPPeer %q", peer))
+		advertisement.object.mark(noted, path)
+		r.note(advertisement.object, path, NotValid, fmt.Sprintf("there is no router for BGPPeer %q", peer))
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	for _, peer := range slices.Sorted(maps.Keys(r.routers)) {
-		if name := r.routers[peer]; slices.Contains(names, name) && !slices.Contains(a.peers, peer) {
-			a.object.mark(noted, "spec.peers")
-			r.note(a.object, "spec.peers", Differs, fmt.Sprintf("BGPPeer %q is router %s, too: the machines of both announce to it. advertise.racks of the pool chooses some", peer, name))
+		if name := r.routers[peer]; slices.Contains(names, name) && !slices.Contains(advertisement.peers, peer) {
+			advertisement.object.mark(noted, "spec.peers")
+			r.note(advertisement.object, "spec.peers", Differs, fmt.Sprintf("BGPPeer %q is router %s, too: the machines of both announce to it. advertise.racks of the pool chooses some", peer, name))
 		}
 	}
 	return names
@@ -224,28 +224,28 @@ func (r *metalLBReader) tellUnlike(p *metalLBPool, from []*statement, o *object,
 }
 
 // answer gives a pool what L2Advertisements say of it: its addresses are announced on their subnet.
-func (r *metalLBReader) answer(p *metalLBPool, all []advertisement) {
+func (r *metalLBReader) answer(pool *metalLBPool, all []advertisement) {
 	var from []*statement
-	for _, a := range all {
-		if !p.chooses(a) {
+	for _, advertisement := range all {
+		if !pool.chooses(advertisement) {
 			continue
 		}
-		p.chosen++
-		r.comment("spec.pools["+p.pool.Name+"]", a.object)
-		if len(p.pool.Advertise) > 0 && p.pool.Via != inventory.ViaLink {
-			a.object.mark(noted, "spec")
-			r.note(a.object, "spec", Differs, fmt.Sprintf("pool %s is announced over BGP, too: Plinth announces an address one way, and takes BGP", p.pool.Name))
+		pool.chosen++
+		r.comment("spec.pools["+pool.pool.Name+"]", advertisement.object)
+		if len(pool.pool.Advertise) > 0 && pool.pool.Via != inventory.ViaLink {
+			advertisement.object.mark(noted, "spec")
+			r.note(advertisement.object, "spec", Differs, fmt.Sprintf("pool %s is announced over BGP, too: Plinth announces an address one way, and takes BGP", pool.pool.Name))
 			continue
 		}
-		p.pool.Via = inventory.ViaLink
-		for i, s := range a.each {
-			one := a.one
+		pool.pool.Via = inventory.ViaLink
+		for i, s := range advertisement.each {
+			one := advertisement.one
 			one.Selector = s
-			p.pool.Advertise, from = append(p.pool.Advertise, one), append(from, a.says[i])
+			pool.pool.Advertise, from = append(pool.pool.Advertise, one), append(from, advertisement.says[i])
 		}
 	}
-	if p.pool.Via == inventory.ViaLink {
-		r.unite(p.object, &p.pool, from)
-		r.places.subnetsFor(p.object, "spec.addresses", &p.pool)
+	if pool.pool.Via == inventory.ViaLink {
+		r.unite(pool.object, &pool.pool, from)
+		r.places.subnetsFor(pool.object, "spec.addresses", &pool.pool)
 	}
 }

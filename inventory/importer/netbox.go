@@ -58,22 +58,22 @@ func netboxPage(source string, root *yaml.Node) ([]*object, Notes, bool) {
 }
 
 func netboxObject(source, kind string, root *yaml.Node) *object {
-	o := &object{source: source, apiVersion: netbox + "/v1", kind: kind, root: root, fates: map[string]fate{}}
+	item := &object{source: source, apiVersion: netbox + "/v1", kind: kind, root: root, fates: map[string]fate{}}
 	for _, key := range []string{"name", "prefix", "address", "display", "id"} {
 		if n := child(root, key); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
-			o.name = n.Value
+			item.name = n.Value
 			break
 		}
 	}
-	return o
+	return item
 }
 
 // netboxKind says what an object is, by its url, else by fields that no other kind has; empty: it is none of NetBox's.
-func netboxKind(n *yaml.Node) string {
-	if n.Kind != yaml.MappingNode {
+func netboxKind(node *yaml.Node) string {
+	if node.Kind != yaml.MappingNode {
 		return ""
 	}
-	if u := child(n, "url"); u != nil {
+	if u := child(node, "url"); u != nil {
 		if m := netboxURL.FindStringSubmatch(u.Value); m != nil {
 			if kind, ok := netboxURLs[m[1]]; ok {
 				return kind
@@ -82,7 +82,7 @@ func netboxKind(n *yaml.Node) string {
 		}
 	}
 	has := func(keys ...string) bool {
-		return !slices.ContainsFunc(keys, func(key string) bool { return child(n, key) == nil })
+		return !slices.ContainsFunc(keys, func(key string) bool { return child(node, key) == nil })
 	}
 	switch {
 	case has("device_type", "role"), has("device_type", "device_role"):
@@ -127,97 +127,97 @@ var (
 	DefaultRouterRoles = []string{"tor"}
 )
 
-func readNetBox(d *draft) {
-	r := &netboxReader{draft: d, roles: d.options.Roles, routerRoles: d.options.RouterRoles, units: map[string]string{},
+func readNetBox(draft *draft) {
+	reader := &netboxReader{draft: draft, roles: draft.options.Roles, routerRoles: draft.options.RouterRoles, units: map[string]string{},
 		serials: map[string]int{}, sites: map[string]bool{}, asns: map[string]inventory.ASN{}, ofRacks: map[string]netboxPlace{}, pools: map[string]string{}, others: map[string]int{}, dropped: map[string]int{}, passed: map[string]int{}}
-	if len(r.roles) == 0 {
-		r.roles = DefaultRoles
+	if len(reader.roles) == 0 {
+		reader.roles = DefaultRoles
 	}
-	if len(r.routerRoles) == 0 {
-		r.routerRoles = DefaultRouterRoles
+	if len(reader.routerRoles) == 0 {
+		reader.routerRoles = DefaultRouterRoles
 	}
-	machines, routers := r.devices()
+	machines, routers := reader.devices()
 	for _, o := range machines {
-		if _, n := r.ref(o, "site"); n != nil {
-			r.sites[n.Value] = true
+		if _, n := reader.ref(o, "site"); n != nil {
+			reader.sites[n.Value] = true
 		}
-		r.serials[o.text("serial")]++
+		reader.serials[o.text("serial")]++
 	}
-	for _, rack := range d.inv.Racks {
-		r.known = append(r.known, rack.Machines...)
+	for _, rack := range draft.inv.Racks {
+		reader.known = append(reader.known, rack.Machines...)
 	}
 	for _, o := range machines {
-		r.device(o)
+		reader.device(o)
 	}
-	r.rackHeights()
-	r.machineASNs()
+	reader.rackHeights()
+	reader.machineASNs()
 	for _, o := range routers {
-		r.router(o)
+		reader.router(o)
 	}
-	r.peerRouters()
-	r.prefixes()
-	d.excludes = append(d.excludes, r.givenAddresses, r.summary)
+	reader.peerRouters()
+	reader.prefixes()
+	draft.excludes = append(draft.excludes, reader.givenAddresses, reader.summary)
 }
 
 // kindOf are the objects of a kind, each once: pages overlap, and names are those of a site.
 func (r *netboxReader) kindOf(kind string) (all []*object) {
 	first := map[string]*object{}
-	for _, o := range r.objects {
-		if o.group() != netbox || o.kind != kind {
+	for _, item := range r.objects {
+		if item.group() != netbox || item.kind != kind {
 			continue
 		}
-		id := o.text("id")
+		id := item.text("id")
 		if again := first[id]; id != "" && again != nil {
-			o.read, o.fates = true, map[string]fate{"": noted}
-			r.note(o, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+			item.read, item.fates = true, map[string]fate{"": noted}
+			r.note(item, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
 			r.ofWhole()
 			continue
 		}
-		o.read, first[id] = true, o
-		all = append(all, o)
+		item.read, first[id] = true, item
+		all = append(all, item)
 	}
 	return all
 }
 
 // devices are those that are machines and routers. The others are counted.
 func (r *netboxReader) devices() (machines, routers []*object) {
-	for _, o := range append(r.kindOf(netboxDevice), r.kindOf(netboxVM)...) {
+	for _, object := range append(r.kindOf(netboxDevice), r.kindOf(netboxVM)...) {
 		key := "role"
-		if o.at(key) == nil {
+		if object.at(key) == nil {
 			key = "device_role"
 		}
-		path, n := r.ref(o, key)
+		path, n := r.ref(object, key)
 		role := ""
 		if n != nil {
 			role = n.Value
 		}
 		switch {
 		case slices.Contains(r.roles, role):
-			machines = append(machines, o)
+			machines = append(machines, object)
 		case slices.Contains(r.routerRoles, role):
-			routers = append(routers, o)
+			routers = append(routers, object)
 		default:
-			o.fates = map[string]fate{"": meaningless}
+			object.fates = map[string]fate{"": meaningless}
 			r.others[role]++
 			continue
 		}
-		o.mark(meaningless, key)
-		o.mark(carried, path)
+		object.mark(meaningless, key)
+		object.mark(carried, path)
 	}
 	return machines, routers
 }
 
 // ref is what an object refers to: its slug, else its name, else the text itself; nil: nothing.
-func (r *netboxReader) ref(o *object, key string) (path string, n *yaml.Node) {
-	n = o.at(key)
-	if n == nil || n.Tag == "!!null" {
+func (r *netboxReader) ref(o *object, key string) (path string, node *yaml.Node) {
+	node = o.at(key)
+	if node == nil || node.Tag == "!!null" {
 		return key, nil
 	}
-	if n.Kind == yaml.ScalarNode {
-		return key, n
+	if node.Kind == yaml.ScalarNode {
+		return key, node
 	}
 	for _, below := range []string{"slug", "value", "name", "address"} {
-		if v := child(n, below); v != nil && v.Kind == yaml.ScalarNode && v.Value != "" && v.Tag != "!!null" {
+		if v := child(node, below); v != nil && v.Kind == yaml.ScalarNode && v.Value != "" && v.Tag != "!!null" {
 			return join(key, below), v
 		}
 	}
@@ -225,14 +225,14 @@ func (r *netboxReader) ref(o *object, key string) (path string, n *yaml.Node) {
 }
 
 // take is the text that a reference is carried over by.
-func (r *netboxReader) take(o *object, key string) string {
-	path, n := r.ref(o, key)
-	if n == nil {
+func (r *netboxReader) take(object *object, key string) string {
+	path, node := r.ref(object, key)
+	if node == nil {
 		return ""
 	}
-	o.mark(meaningless, key)
-	o.mark(carried, path)
-	return n.Value
+	object.mark(meaningless, key)
+	object.mark(carried, path)
+	return node.Value
 }
 
 // label is a text that becomes the value of a label; empty: there is none, or it cannot be one.
@@ -249,20 +249,20 @@ func (r *netboxReader) label(o *object, key string) string {
 var netboxPlain = regexp.MustCompile(`^(id|url|display|display_url|name|created|last_updated|.*_count|face|airflow|comments|description|latitude|longitude|config_template|owner|primary_ip[46]?|serial|position|status|role|device_role|device_type|site|location|rack|uuid|notes_url|natural_slug|object_type)$`)
 
 // rest counts the fields of a device that nothing was made of.
-func (r *netboxReader) rest(o *object) {
-	eachOf(o.root, func(key string, n *yaml.Node) {
-		if key == "custom_fields" && n.Kind == yaml.MappingNode {
-			r.restOfCustom(o, n)
+func (r *netboxReader) rest(object *object) {
+	eachOf(object.root, func(key string, node *yaml.Node) {
+		if key == "custom_fields" && node.Kind == yaml.MappingNode {
+			r.restOfCustom(object, node)
 			return
 		}
-		if slices.ContainsFunc(slices.Collect(maps.Keys(o.fates)), func(path string) bool { return path != "" && within(path, key) }) {
-			if _, ok := o.fates[key]; !ok {
-				o.mark(meaningless, key)
+		if slices.ContainsFunc(slices.Collect(maps.Keys(object.fates)), func(path string) bool { return path != "" && within(path, key) }) {
+			if _, ok := object.fates[key]; !ok {
+				object.mark(meaningless, key)
 			}
 			return
 		}
-		o.mark(meaningless, key)
-		if !netboxPlain.MatchString(key) && hasValue(n) {
+		object.mark(meaningless, key)
+		if !netboxPlain.MatchString(key) && hasValue(node) {
 			r.dropped[key]++
 		}
 	})

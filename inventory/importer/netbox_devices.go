@@ -13,46 +13,46 @@ import (
 )
 
 // device makes a machine of a device.
-func (r *netboxReader) device(o *object) {
-	if n := o.at("name"); n == nil || n.Tag == "!!null" || n.Value == "" {
-		r.leaveOutOf(o, "name", NotValid, "has no name, which is to be that of its Node: it is left out")
+func (r *netboxReader) device(object *object) {
+	if n := object.at("name"); n == nil || n.Tag == "!!null" || n.Value == "" {
+		r.leaveOutOf(object, "name", NotValid, "has no name, which is to be that of its Node: it is left out")
 		return
 	}
-	name, same := cleanName(o.text("name"))
+	name, same := cleanName(object.text("name"))
 	if r.machine(name) != nil {
-		r.leaveOutOf(o, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added. Where it is another machine, give each the name of its Node in NetBox", name))
+		r.leaveOutOf(object, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added. Where it is another machine, give each the name of its Node in NetBox", name))
 		return
 	}
-	if other, path, by := r.sameMachine(o); other != "" {
-		r.leaveOutOf(o, path, Differs, fmt.Sprintf("machine %s of another source has %s: it is taken for this device, %q. What that source says counts, and nothing of this is added", other, by, o.text("name")))
+	if other, path, by := r.sameMachine(object); other != "" {
+		r.leaveOutOf(object, path, Differs, fmt.Sprintf("machine %s of another source has %s: it is taken for this device, %q. What that source says counts, and nothing of this is added", other, by, object.text("name")))
 		return
 	}
-	o.mark(carried, "name")
+	object.mark(carried, "name")
 	if !same {
-		r.note(o, "name", Renamed, fmt.Sprintf("the machine is named %q: look whether its Node is", name))
+		r.note(object, "name", Renamed, fmt.Sprintf("the machine is named %q: look whether its Node is", name))
 	}
-	m := inventory.Machine{Name: name, ID: name, Type: r.label(o, "device_type")}
-	r.serial(o, &m)
-	r.addresses(o, &m)
-	m.Rack = r.rackOf(o)
-	r.position(o, &m)
-	m.OwnState = r.state(o)
-	if len(m.Addresses) == 0 && m.OwnState == inventory.StateActive {
-		m.OwnState = inventory.StatePlanned
-		r.note(o, "", Guessed, "the device has no primary address: the machine is planned. Give it its addresses, and take the state away")
+	machine := inventory.Machine{Name: name, ID: name, Type: r.label(object, "device_type")}
+	r.serial(object, &machine)
+	r.addresses(object, &machine)
+	machine.Rack = r.rackOf(object)
+	r.position(object, &machine)
+	machine.OwnState = r.state(object)
+	if len(machine.Addresses) == 0 && machine.OwnState == inventory.StateActive {
+		machine.OwnState = inventory.StatePlanned
+		r.note(object, "", Guessed, "the device has no primary address: the machine is planned. Give it its addresses, and take the state away")
 	}
-	m.State = m.OwnState
-	r.asnOf(o, m.Rack)
-	r.rest(o)
-	to := r.rack(m.Rack)
-	to.Machines = append(to.Machines, m)
-	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
+	machine.State = machine.OwnState
+	r.asnOf(object, machine.Rack)
+	r.rest(object)
+	to := r.rack(machine.Rack)
+	to.Machines = append(to.Machines, machine)
+	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", machine.Rack, machine.Name), object)
 }
 
 // sameMachine is the machine of another source that a device with another name is, by its serial number or else by an address; empty: none is. An address is not
 // enough where both have a serial number, and not the same.
-func (r *netboxReader) sameMachine(o *object) (name, path, by string) {
-	if serial := o.text("serial"); serial != "" && r.serials[serial] == 1 {
+func (r *netboxReader) sameMachine(object *object) (name, path, by string) {
+	if serial := object.text("serial"); serial != "" && r.serials[serial] == 1 {
 		for _, m := range r.known {
 			if m.ID == serial && m.ID != m.Name {
 				return m.Name, "serial", "the same id, " + serial
@@ -60,18 +60,18 @@ func (r *netboxReader) sameMachine(o *object) (name, path, by string) {
 		}
 	}
 	for _, key := range []string{"primary_ip4", "primary_ip6"} {
-		at, n := r.ref(o, key)
+		at, n := r.ref(object, key)
 		if n == nil {
 			continue
 		}
 		addr, err := addressIn(n.Value)
-		for _, m := range r.known {
-			if err == nil && (slices.Contains(m.Addresses, addr) || slices.Contains(m.ExternalAddresses, addr)) {
-				if o.text("serial") != "" && r.serials[o.text("serial")] == 1 && m.ID != m.Name {
-					r.note(o, "serial", Differs, fmt.Sprintf("%q; machine %s of another source has the same address, %v, and the id %q: they are taken for two machines. Correct the serial number, or the address", o.text("serial"), m.Name, addr, m.ID))
+		for _, machine := range r.known {
+			if err == nil && (slices.Contains(machine.Addresses, addr) || slices.Contains(machine.ExternalAddresses, addr)) {
+				if object.text("serial") != "" && r.serials[object.text("serial")] == 1 && machine.ID != machine.Name {
+					r.note(object, "serial", Differs, fmt.Sprintf("%q; machine %s of another source has the same address, %v, and the id %q: they are taken for two machines. Correct the serial number, or the address", object.text("serial"), machine.Name, addr, machine.ID))
 					continue
 				}
-				return m.Name, at, fmt.Sprintf("the same address, %v", addr)
+				return machine.Name, at, fmt.Sprintf("the same address, %v", addr)
 			}
 		}
 	}
@@ -88,25 +88,25 @@ func (r *netboxReader) leaveOutOf(o *object, path string, code Code, message str
 }
 
 // serial is the machine's id, where it has one of its own.
-func (r *netboxReader) serial(o *object, m *inventory.Machine) {
-	switch serial := o.text("serial"); {
-	case serial == "" || o.at("serial").Tag == "!!null":
+func (r *netboxReader) serial(object *object, machine *inventory.Machine) {
+	switch serial := object.text("serial"); {
+	case serial == "" || object.at("serial").Tag == "!!null":
 	case r.serials[serial] > 1:
-		o.mark(noted, "serial")
-		r.note(o, "serial", NotValid, fmt.Sprintf("%q is that of %d devices: the machine's id is its name", serial, r.serials[serial]))
+		object.mark(noted, "serial")
+		r.note(object, "serial", NotValid, fmt.Sprintf("%q is that of %d devices: the machine's id is its name", serial, r.serials[serial]))
 	case !machineID.MatchString(serial):
-		o.mark(noted, "serial")
-		r.note(o, "serial", NotValid, fmt.Sprintf("%q is nothing that an id is made of: the machine's id is its name", serial))
+		object.mark(noted, "serial")
+		r.note(object, "serial", NotValid, fmt.Sprintf("%q is nothing that an id is made of: the machine's id is its name", serial))
 	default:
-		m.ID = serial
-		o.mark(carried, "serial")
+		machine.ID = serial
+		object.mark(carried, "serial")
 	}
 }
 
 // addresses are the primary ones, without their prefix lengths: prefixes say what subnets there are.
-func (r *netboxReader) addresses(o *object, m *inventory.Machine) {
+func (r *netboxReader) addresses(object *object, machine *inventory.Machine) {
 	for _, key := range []string{"primary_ip4", "primary_ip6"} {
-		text := r.take(o, key)
+		text := r.take(object, key)
 		if text == "" {
 			continue
 		}
@@ -116,10 +116,10 @@ func (r *netboxReader) addresses(o *object, m *inventory.Machine) {
 			why = r.unusable(addr)
 		}
 		if why != "" {
-			r.tellAt(o, key, NotValid, fmt.Sprintf("%s %s: it is left out", text, why))
+			r.tellAt(object, key, NotValid, fmt.Sprintf("%s %s: it is left out", text, why))
 			continue
 		}
-		m.Addresses = append(m.Addresses, addr)
+		machine.Addresses = append(machine.Addresses, addr)
 	}
 }
 
@@ -141,69 +141,69 @@ func (r *netboxReader) rackKey(o *object, rack string) string {
 
 // rackOf is the rack of a device. Of one site its region is told and the rack's zone is the location; of several a zone is the site,
 // with the location. Devices in no rack are in one for each site.
-func (r *netboxReader) rackOf(o *object) string {
-	site, location, given := r.label(o, "site"), r.label(o, "location"), r.take(o, "rack")
+func (r *netboxReader) rackOf(object *object) string {
+	site, location, given := r.label(object, "site"), r.label(object, "location"), r.take(object, "rack")
 	zone := location
 	if len(r.sites) > 1 {
 		zone = strings.Trim(site+"-"+location, "-")
 	} else {
 		r.inv.Region = cmp.Or(r.inv.Region, site)
-		if path, _ := r.ref(o, "site"); site != "" && r.inv.Region != site {
-			o.mark(noted, path)
-			r.note(o, path, Differs, fmt.Sprintf("%q; another source says region %q, and an inventory has one: this one is left out", site, r.inv.Region))
+		if path, _ := r.ref(object, "site"); site != "" && r.inv.Region != site {
+			object.mark(noted, path)
+			r.note(object, path, Differs, fmt.Sprintf("%q; another source says region %q, and an inventory has one: this one is left out", site, r.inv.Region))
 		}
 	}
-	key := r.rackKey(o, given)
+	key := r.rackKey(object, given)
 	fallback := ""
 	if len(r.sites) > 1 {
 		fallback = site
 	}
 	name, sameZone := r.rackFor(key, cmp.Or(given, fallback), zone, func(message string) {
-		path, _ := r.ref(o, "rack")
-		r.note(o, path, Renamed, message)
+		path, _ := r.ref(object, "rack")
+		r.note(object, path, Renamed, message)
 	})
 	if !sameZone {
-		o.mark(meaningless, "location")
-		path, n := r.ref(o, "location")
+		object.mark(meaningless, "location")
+		path, n := r.ref(object, "location")
 		if n == nil {
 			path = ""
 		}
 		if n != nil {
-			o.mark(noted, path)
+			object.mark(noted, path)
 		}
-		r.note(o, path, Differs, fmt.Sprintf("%q; other devices of rack %s are in %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
+		r.note(object, path, Differs, fmt.Sprintf("%q; other devices of rack %s are in %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
 	}
 	return name
 }
 
 // position is the lowest unit of a machine.
-func (r *netboxReader) position(o *object, m *inventory.Machine) {
-	n := o.at("position")
-	if n == nil || n.Tag == "!!null" || n.Value == "" {
+func (r *netboxReader) position(object *object, machine *inventory.Machine) {
+	node := object.at("position")
+	if node == nil || node.Tag == "!!null" || node.Value == "" {
 		return
 	}
-	o.mark(carried, "position")
+	object.mark(carried, "position")
 	tell := func(format string, args ...any) {
-		o.mark(noted, "position")
-		r.note(o, "position", NoCounterpart, fmt.Sprintf(format, args...))
+		object.mark(noted, "position")
+		r.note(object, "position", NoCounterpart, fmt.Sprintf(format, args...))
 	}
-	unit, err := strconv.ParseFloat(n.Value, 64)
+	unit, err := strconv.ParseFloat(node.Value, 64)
 	if err != nil || unit < 1 || unit > 100 || unit != float64(int(unit)) {
-		tell("%s is no whole unit of a rack: it is left out", n.Value)
+		tell("%s is no whole unit of a rack: it is left out", node.Value)
 		return
 	}
-	key := fmt.Sprintf("%s/%d", m.Rack, int(unit))
+	key := fmt.Sprintf("%s/%d", machine.Rack, int(unit))
 	if other := r.units[key]; other != "" {
 		tell("machine %s stands there, too: it is left out", other)
 		return
 	}
-	r.units[key] = m.Name
-	m.Unit = int(unit)
+	r.units[key] = machine.Name
+	machine.Unit = int(unit)
 }
 
 // state is what NetBox's status means. No machine is retired by an import, for that deletes its Node.
-func (r *netboxReader) state(o *object) inventory.State {
-	switch status := r.take(o, "status"); status {
+func (r *netboxReader) state(object *object) inventory.State {
+	switch status := r.take(object, "status"); status {
 	case "active":
 		return inventory.StateActive
 	case "planned", "staged", "inventory":
@@ -211,40 +211,40 @@ func (r *netboxReader) state(o *object) inventory.State {
 	case "failed", "offline":
 		return inventory.StateOff
 	case "decommissioning":
-		r.tellAt(o, "status", ByHand, "decommissioning: the machine is off. Write state: retired once its Node may be deleted")
+		r.tellAt(object, "status", ByHand, "decommissioning: the machine is off. Write state: retired once its Node may be deleted")
 		return inventory.StateOff
 	case "":
 		return inventory.StateActive
 	default:
-		r.tellAt(o, "status", Guessed, fmt.Sprintf("%q is no status that is known here: the machine is planned", status))
+		r.tellAt(object, "status", Guessed, fmt.Sprintf("%q is no status that is known here: the machine is planned", status))
 		return inventory.StatePlanned
 	}
 }
 
 // asnIn is the custom field asn of a device; 0: it has none.
-func (r *netboxReader) asnIn(o *object) inventory.ASN {
-	n := o.at("custom_fields.asn")
+func (r *netboxReader) asnIn(object *object) inventory.ASN {
+	n := object.at("custom_fields.asn")
 	if n == nil || n.Tag == "!!null" || n.Value == "" {
 		return 0
 	}
 	asn, err := strconv.ParseUint(n.Value, 10, 32)
 	if err != nil || asn == 0 {
-		o.mark(noted, "custom_fields.asn")
-		r.note(o, "custom_fields.asn", NotValid, "is no AS number: it is left out")
+		object.mark(noted, "custom_fields.asn")
+		r.note(object, "custom_fields.asn", NotValid, "is no AS number: it is left out")
 		return 0
 	}
-	o.mark(carried, "custom_fields.asn")
+	object.mark(carried, "custom_fields.asn")
 	return inventory.ASN(asn)
 }
 
 // asnOf keeps the AS number of a machine, which all of its rack have.
-func (r *netboxReader) asnOf(o *object, rack string) {
-	asn := r.asnIn(o)
+func (r *netboxReader) asnOf(object *object, rack string) {
+	asn := r.asnIn(object)
 	switch have := r.asns[rack]; {
 	case asn == 0 || have == asn:
 	case have != 0:
-		o.mark(noted, "custom_fields.asn")
-		r.note(o, "custom_fields.asn", Differs, fmt.Sprintf("%v; other machines of rack %s have %v, and a rack has one AS number: the first one's is taken", asn, rack, have))
+		object.mark(noted, "custom_fields.asn")
+		r.note(object, "custom_fields.asn", Differs, fmt.Sprintf("%v; other machines of rack %s have %v, and a rack has one AS number: the first one's is taken", asn, rack, have))
 	default:
 		r.asns[rack] = asn
 	}
@@ -264,18 +264,18 @@ func (r *netboxReader) machineASNs() {
 
 // rackHeights takes the heights of racks that machines stand in.
 func (r *netboxReader) rackHeights() {
-	for _, o := range r.kindOf(netboxRack) {
-		name, ok := r.racks[r.rackKey(o, o.text("name"))]
-		height, err := strconv.Atoi(o.text("u_height"))
-		o.fates = map[string]fate{"": meaningless}
+	for _, object := range r.kindOf(netboxRack) {
+		name, ok := r.racks[r.rackKey(object, object.text("name"))]
+		height, err := strconv.Atoi(object.text("u_height"))
+		object.fates = map[string]fate{"": meaningless}
 		if !ok || err != nil || height < 1 {
 			continue
 		}
 		rack := r.rack(name)
 		for i := range rack.Machines {
 			if m := &rack.Machines[i]; m.Unit > height {
-				o.mark(noted, "u_height")
-				r.note(o, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", m.Name, m.Unit))
+				object.mark(noted, "u_height")
+				r.note(object, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", m.Name, m.Unit))
 				height = 0
 				break
 			}
@@ -283,44 +283,44 @@ func (r *netboxReader) rackHeights() {
 		if rack.Units = height; height == 0 {
 			continue
 		}
-		path, _ := r.ref(o, "site")
-		o.mark(carried, "name", "u_height", path)
+		path, _ := r.ref(object, "site")
+		object.mark(carried, "name", "u_height", path)
 	}
 }
 
 // router makes a router of a device: of the rack that it stands in with machines, else of all racks.
-func (r *netboxReader) router(o *object) {
-	name, same := r.newName(routerName, o.text("name"))
-	state, asn := r.state(o), r.asnIn(o)
-	addrs, wrong := r.primaryOf(o)
+func (r *netboxReader) router(object *object) {
+	name, same := r.newName(routerName, object.text("name"))
+	state, asn := r.state(object), r.asnIn(object)
+	addrs, wrong := r.primaryOf(object)
 	switch {
 	case wrong != "":
-		r.leaveOutOf(o, "", NotValid, wrong+" is no address of a router, or that of another machine: the router is left out")
+		r.leaveOutOf(object, "", NotValid, wrong+" is no address of a router, or that of another machine: the router is left out")
 		return
 	case state != inventory.StateActive:
-		r.leaveOutOf(o, "", NotRead, "is not active: the router is left out")
+		r.leaveOutOf(object, "", NotRead, "is not active: the router is left out")
 		return
 	case len(addrs) == 0:
-		r.leaveOutOf(o, "", ByHand, "has no primary address: write the router with the one that machines reach it by. It is left out")
+		r.leaveOutOf(object, "", ByHand, "has no primary address: write the router with the one that machines reach it by. It is left out")
 		return
 	case asn == 0:
-		r.leaveOutOf(o, "", ByHand, "has no custom field asn: write the router with the number of its AS. It is left out")
+		r.leaveOutOf(object, "", ByHand, "has no custom field asn: write the router with the number of its AS. It is left out")
 		return
 	}
-	o.mark(carried, "name")
+	object.mark(carried, "name")
 	if !same {
-		r.note(o, "name", Renamed, fmt.Sprintf("the router is named %q", name))
+		r.note(object, "name", Renamed, fmt.Sprintf("the router is named %q", name))
 	}
 	rack := ""
-	if _, given := r.ref(o, "rack"); given != nil {
-		if rack = r.racks[r.rackKey(o, given.Value)]; rack != "" {
-			r.take(o, "rack")
-			r.take(o, "site")
+	if _, given := r.ref(object, "rack"); given != nil {
+		if rack = r.racks[r.rackKey(object, given.Value)]; rack != "" {
+			r.take(object, "rack")
+			r.take(object, "site")
 		}
 	}
-	r.rest(o)
-	r.ofRacks[name] = netboxPlace{rack, o}
-	r.comment("spec.routers["+name+"]", o)
+	r.rest(object)
+	r.ofRacks[name] = netboxPlace{rack, object}
+	r.comment("spec.routers["+name+"]", object)
 	r.inv.Routers = append(r.inv.Routers, inventory.Router{Name: name, Addresses: addrs, ASN: asn, Port: 179})
 }
 

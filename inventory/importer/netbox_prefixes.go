@@ -25,20 +25,20 @@ type netboxSubnet struct {
 func (r *netboxReader) prefixes() {
 	var subnets []netboxSubnet
 	var pools []*object
-	for _, o := range r.kindOf(netboxPrefix) {
-		o.fates = map[string]fate{"": meaningless}
-		p, err := netip.ParsePrefix(o.text("prefix"))
-		_, status := r.ref(o, "status")
+	for _, item := range r.kindOf(netboxPrefix) {
+		item.fates = map[string]fate{"": meaningless}
+		prefix, err := netip.ParsePrefix(item.text("prefix"))
+		_, status := r.ref(item, "status")
 		switch {
 		case err != nil:
-			o.mark(noted, "prefix")
-			r.note(o, "prefix", NotValid, "is no prefix: it is left out")
-		case r.isFor(o, netboxPool):
-			pools = append(pools, o)
-		case r.isFor(o, netboxPods):
-			r.pods(o, p.Masked())
+			item.mark(noted, "prefix")
+			r.note(item, "prefix", NotValid, "is no prefix: it is left out")
+		case r.isFor(item, netboxPool):
+			pools = append(pools, item)
+		case r.isFor(item, netboxPods):
+			r.pods(item, prefix.Masked())
 		case status == nil || status.Value != "container":
-			subnets = append(subnets, netboxSubnet{o, p.Masked()})
+			subnets = append(subnets, netboxSubnet{item, prefix.Masked()})
 		}
 	}
 	r.subnets(subnets)
@@ -48,22 +48,22 @@ func (r *netboxReader) prefixes() {
 }
 
 // isFor reports whether a prefix has a role or tag of a slug.
-func (r *netboxReader) isFor(o *object, slug string) bool {
-	if path, n := r.ref(o, "role"); n != nil && n.Value == slug {
-		o.mark(carried, path)
+func (r *netboxReader) isFor(object *object, slug string) bool {
+	if path, n := r.ref(object, "role"); n != nil && n.Value == slug {
+		object.mark(carried, path)
 		return true
 	}
-	tags := o.at("tags")
+	tags := object.at("tags")
 	if tags == nil {
 		return false
 	}
 	for i, tag := range tags.Content {
 		if n := child(tag, "slug"); n != nil && n.Value == slug {
-			o.mark(carried, fmt.Sprintf("tags[%d].slug", i))
+			object.mark(carried, fmt.Sprintf("tags[%d].slug", i))
 			return true
 		}
 		if tag.Value == slug {
-			o.mark(carried, fmt.Sprintf("tags[%d]", i))
+			object.mark(carried, fmt.Sprintf("tags[%d]", i))
 			return true
 		}
 	}
@@ -91,45 +91,45 @@ func (r *netboxReader) subnets(all []netboxSubnet) {
 }
 
 // pods is what pods get their addresses from.
-func (r *netboxReader) pods(o *object, p netip.Prefix) {
-	sameFamily := func(have netip.Prefix) bool { return have.Addr().Is4() == p.Addr().Is4() }
+func (r *netboxReader) pods(object *object, prefix netip.Prefix) {
+	sameFamily := func(have netip.Prefix) bool { return have.Addr().Is4() == prefix.Addr().Is4() }
 	switch {
 	case !r.options.PodNetwork:
-		o.mark(noted, "prefix")
-		r.note(o, "prefix", NoCounterpart, "a CNI gives pods their addresses; with --pod-network Plinth does, of this prefix")
+		object.mark(noted, "prefix")
+		r.note(object, "prefix", NoCounterpart, "a CNI gives pods their addresses; with --pod-network Plinth does, of this prefix")
 	case slices.ContainsFunc(r.inv.PodNetwork.CIDRs, sameFamily):
-		o.mark(noted, "prefix")
-		r.note(o, "prefix", Differs, "another prefix of the same family is for pods, too, and an inventory has one: the first is taken")
+		object.mark(noted, "prefix")
+		r.note(object, "prefix", Differs, "another prefix of the same family is for pods, too, and an inventory has one: the first is taken")
 	default:
-		o.mark(carried, "prefix")
+		object.mark(carried, "prefix")
 		if r.inv.PodNetwork.Mode == "" {
-			r.note(o, "", Guessed, "pods of different subnets reach each other by podNetwork.mode, which is taken to be direct: not at all. Write fabric or overlay where there are several subnets")
+			r.note(object, "", Guessed, "pods of different subnets reach each other by podNetwork.mode, which is taken to be direct: not at all. Write fabric or overlay where there are several subnets")
 		}
 		r.inv.PodNetwork.Mode = inventory.ModeDirect
-		r.inv.PodNetwork.CIDRs = append(r.inv.PodNetwork.CIDRs, p)
+		r.inv.PodNetwork.CIDRs = append(r.inv.PodNetwork.CIDRs, prefix)
 	}
 }
 
 // pool adds a prefix to the pool of its description, or to one that is named as the role.
-func (r *netboxReader) pool(o *object) {
-	description := o.text("description")
+func (r *netboxReader) pool(object *object) {
+	description := object.text("description")
 	name, made := r.pools[description]
 	if !made {
 		same := true
 		if name, same = r.newName(poolName, cmp.Or(description, netboxPool)); !same {
-			r.note(o, "description", Renamed, fmt.Sprintf("the pool is named %q", name))
+			r.note(object, "description", Renamed, fmt.Sprintf("the pool is named %q", name))
 		}
 		r.pools[description] = name
 	}
-	one, err := r.takeRange(o.text("prefix"), name)
+	one, err := r.takeRange(object.text("prefix"), name)
 	if err != nil {
-		o.mark(noted, "prefix")
-		r.note(o, "prefix", NotValid, fmt.Sprintf("%v: it is left out", err))
+		object.mark(noted, "prefix")
+		r.note(object, "prefix", NotValid, fmt.Sprintf("%v: it is left out", err))
 		return
 	}
-	o.mark(carried, "prefix")
+	object.mark(carried, "prefix")
 	if description != "" {
-		o.mark(carried, "description")
+		object.mark(carried, "description")
 	}
 	at := slices.IndexFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Name == name })
 	if at < 0 {
@@ -138,22 +138,22 @@ func (r *netboxReader) pool(o *object) {
 	}
 	pool := &r.inv.Pools[at]
 	pool.Ranges = append(pool.Ranges, one)
-	r.onLink(o, pool, one)
-	r.comment("spec.pools["+name+"]", o)
+	r.onLink(object, pool, one)
+	r.comment("spec.pools["+name+"]", object)
 }
 
 // onLink has a pool answered for on the subnet that it lies in. Addresses that no host there can have are excluded.
-func (r *netboxReader) onLink(o *object, pool *inventory.Pool, one inventory.Range) {
+func (r *netboxReader) onLink(object *object, pool *inventory.Pool, one inventory.Range) {
 	for _, rack := range r.inv.Racks {
-		for _, s := range rack.Subnets {
-			if !inventory.RangeOf(s).Overlaps(one) {
+		for _, subnet := range rack.Subnets {
+			if !inventory.RangeOf(subnet).Overlaps(one) {
 				continue
 			}
 			if pool.Via == "" {
-				r.note(o, "prefix", Guessed, fmt.Sprintf("lies in %v, which machines are in: they answer for its addresses there", s))
+				r.note(object, "prefix", Guessed, fmt.Sprintf("lies in %v, which machines are in: they answer for its addresses there", subnet))
 			}
 			pool.Via = inventory.ViaLink
-			for _, edge := range noHosts(s, one) {
+			for _, edge := range noHosts(subnet, one) {
 				if !slices.ContainsFunc(pool.Exclude, edge.Overlaps) {
 					pool.Exclude = append(pool.Exclude, edge)
 				}
@@ -165,14 +165,14 @@ func (r *netboxReader) onLink(o *object, pool *inventory.Pool, one inventory.Ran
 // givenAddresses excludes from pools what NetBox has given to others.
 func (r *netboxReader) givenAddresses() {
 	excluded := map[string]int{}
-	for _, o := range r.kindOf(netboxAddress) {
-		o.fates = map[string]fate{"": meaningless}
-		addr, err := addressIn(o.text("address"))
-		if _, status := r.ref(o, "status"); err != nil || status != nil && status.Value == "deprecated" {
+	for _, object := range r.kindOf(netboxAddress) {
+		object.fates = map[string]fate{"": meaningless}
+		addr, err := addressIn(object.text("address"))
+		if _, status := r.ref(object, "status"); err != nil || status != nil && status.Value == "deprecated" {
 			continue
 		}
 		for _, pool := range r.exclude(addr) {
-			o.mark(carried, "address")
+			object.mark(carried, "address")
 			excluded[pool]++
 		}
 	}

@@ -47,16 +47,16 @@ type Note struct {
 
 // String prints the note in one line: source:line:column: note[I0003]: BGPPeer/tor spec.vrf: message.
 func (n Note) String() string {
-	var b strings.Builder
+	var text strings.Builder
 	if at := n.Position.String(); at != "" {
-		b.WriteString(at + ": ")
+		text.WriteString(at + ": ")
 	}
-	fmt.Fprintf(&b, "%s[%s]: ", n.Severity, n.Code)
+	fmt.Fprintf(&text, "%s[%s]: ", n.Severity, n.Code)
 	if about := strings.TrimSpace(n.Object + " " + n.Path); about != "" {
-		b.WriteString(about + ": ")
+		text.WriteString(about + ": ")
 	}
-	b.WriteString(n.Message)
-	return strings.Map(printable, b.String())
+	text.WriteString(n.Message)
+	return strings.Map(printable, text.String())
 }
 
 // Notes is a list of notes, sorted by place.

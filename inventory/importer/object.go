@@ -74,14 +74,14 @@ func readPages(forms []form, doc document.Document) (all []*object, notes Notes)
 
 // unreadable tells why a document is not read.
 func unreadable(source string, err error) Note {
-	n := Note{Position: inventory.Position{Source: source}, Severity: Error, Code: NotRead, Message: withoutValues(err.Error()) + ": nothing after that is read"}
+	note := Note{Position: inventory.Position{Source: source}, Severity: Error, Code: NotRead, Message: withoutValues(err.Error()) + ": nothing after that is read"}
 	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
-		n.Line, n.Column, n.Message = le.Mark.Line, le.Mark.Column, "is not YAML: "+withoutValues(le.Message)+": nothing after that is read"
+		note.Line, note.Column, note.Message = le.Mark.Line, le.Mark.Column, "is not YAML: "+withoutValues(le.Message)+": nothing after that is read"
 	}
 	if u := (*unplain)(nil); errors.As(err, &u) {
-		n.Line, n.Column, n.Message = u.at.Line, u.at.Column, u.message
+		note.Line, note.Column, note.Message = u.at.Line, u.at.Column, u.message
 	}
-	return n
+	return note
 }
 
 // quotedValue is what a library quotes, but for single characters of YAML. It may have quotes in it.
@@ -97,18 +97,18 @@ func objectsIn(source string, root *yaml.Node) ([]*object, Notes) {
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil, nil
 	}
-	o := &object{source: source, root: root, fates: map[string]fate{}}
-	o.apiVersion, o.kind = o.text("apiVersion"), o.text("kind")
-	o.namespace, o.name = o.text("metadata.namespace"), o.text("metadata.name")
-	if items := o.at("items"); strings.HasSuffix(o.kind, "List") && items != nil && items.Kind == yaml.SequenceNode {
+	item := &object{source: source, root: root, fates: map[string]fate{}}
+	item.apiVersion, item.kind = item.text("apiVersion"), item.text("kind")
+	item.namespace, item.name = item.text("metadata.namespace"), item.text("metadata.name")
+	if items := item.at("items"); strings.HasSuffix(item.kind, "List") && items != nil && items.Kind == yaml.SequenceNode {
 		return itemsOf(source, items)
 	}
-	if o.kind == "" {
-		return nil, Notes{{Position: o.position(""), Severity: Error, Code: NotRead, Message: "is no object of Kubernetes: it has no kind"}}
+	if item.kind == "" {
+		return nil, Notes{{Position: item.position(""), Severity: Error, Code: NotRead, Message: "is no object of Kubernetes: it has no kind"}}
 	}
-	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
-	o.mark(carried, "metadata.name")
-	return []*object{o}, nil
+	item.mark(meaningless, "apiVersion", "kind", "metadata", "status")
+	item.mark(carried, "metadata.name")
+	return []*object{item}, nil
 }
 
 func itemsOf(source string, items *yaml.Node) (all []*object, notes Notes) {
@@ -120,19 +120,19 @@ func itemsOf(source string, items *yaml.Node) (all []*object, notes Notes) {
 }
 
 // decode reads the object into a type of its own project.
-func decode[T any](d *draft, o *object) (*T, bool) {
-	text, err := yaml.Marshal(o.root)
-	v := new(T)
+func decode[T any](draft *draft, object *object) (*T, bool) {
+	text, err := yaml.Marshal(object.root)
+	value := new(T)
 	if err == nil {
-		err = sigsyaml.Unmarshal(text, v)
+		err = sigsyaml.Unmarshal(text, value)
 	}
 	if err != nil {
-		o.mark(noted, "")
-		d.fail(o, "", NotValid, "cannot be read: "+withoutWrapping(err))
-		d.ofWhole()
+		object.mark(noted, "")
+		draft.fail(object, "", NotValid, "cannot be read: "+withoutWrapping(err))
+		draft.ofWhole()
 		return nil, false
 	}
-	return v, true
+	return value, true
 }
 
 // withoutWrapping is the last part of what the YAML library says of a value.
@@ -194,18 +194,18 @@ type leaf struct {
 // leaves are all scalars of the object, in their order. Empty mappings and lists have none.
 func (o *object) leaves() (all []leaf) {
 	var walk func(n *yaml.Node, path string)
-	walk = func(n *yaml.Node, path string) {
-		switch n.Kind {
+	walk = func(node *yaml.Node, path string) {
+		switch node.Kind {
 		case yaml.SequenceNode:
-			for i, item := range n.Content {
+			for i, item := range node.Content {
 				walk(item, fmt.Sprintf("%s[%d]", path, i))
 			}
 		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				walk(n.Content[i+1], join(path, n.Content[i].Value))
+			for i := 0; i+1 < len(node.Content); i += 2 {
+				walk(node.Content[i+1], join(path, node.Content[i].Value))
 			}
 		default:
-			all = append(all, leaf{path, n})
+			all = append(all, leaf{path, node})
 		}
 	}
 	walk(o.root, "")
@@ -225,22 +225,22 @@ func join(path, key string) string {
 
 // at is the node at a path of plain keys; nil: there is none.
 func (o *object) at(path string) *yaml.Node {
-	n := o.root
+	node := o.root
 	for key := range strings.SplitSeq(path, ".") {
-		if n = child(n, key); n == nil {
+		if node = child(node, key); node == nil {
 			return nil
 		}
 	}
-	return n
+	return node
 }
 
-func child(n *yaml.Node, key string) *yaml.Node {
-	if n.Kind != yaml.MappingNode {
+func child(node *yaml.Node, key string) *yaml.Node {
+	if node.Kind != yaml.MappingNode {
 		return nil
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			return node.Content[i+1]
 		}
 	}
 	return nil

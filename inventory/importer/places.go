@@ -40,16 +40,16 @@ func rackLabel(all []inventory.Selector) string {
 }
 
 // of are the racks that selectors choose, of which one has to match and which choose somebody; none: all machines. Of what is no whole rack a note tells.
-func (p places) of(o *object, path string, all []inventory.Selector) []string {
+func (p places) of(object *object, path string, all []inventory.Selector) []string {
 	if len(all) == 0 || slices.ContainsFunc(all, inventory.Selector.Empty) {
 		return nil
 	}
 	if len(p.nodes) > 0 {
-		p.tellIdle(o, path, all)
+		p.tellIdle(object, path, all)
 		return p.ofNodes(chosenBy(all), func(code Code, format string, args ...any) {
-			for _, field := range selectorFields(o, path) {
-				o.override(field)
-				p.note(o, field, code, fmt.Sprintf(format, args...))
+			for _, field := range selectorFields(object, path) {
+				object.override(field)
+				p.note(object, field, code, fmt.Sprintf(format, args...))
 			}
 		})
 	}
@@ -57,14 +57,14 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 	for _, s := range all {
 		values, ok := valuesOf(s, p.label)
 		if !ok {
-			for _, field := range selectorFields(o, path) {
-				o.override(field)
-				p.note(o, field, Differs, fmt.Sprintf("%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label))
+			for _, field := range selectorFields(object, path) {
+				object.override(field)
+				p.note(object, field, Differs, fmt.Sprintf("%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label))
 			}
 			return nil
 		}
 		for _, v := range values {
-			name, _ := p.rackFor(v, v, "", func(message string) { p.note(o, path, Renamed, message) })
+			name, _ := p.rackFor(v, v, "", func(message string) { p.note(object, path, Renamed, message) })
 			racks = append(racks, name)
 		}
 	}
@@ -74,13 +74,13 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 }
 
 // selectorFields are the fields that have the selectors at a path: what a Pod says of its Nodes stands in two.
-func selectorFields(o *object, path string) (fields []string) {
+func selectorFields(object *object, path string) (fields []string) {
 	above := path[:strings.LastIndexByte(path, '.')+1]
 	if path != above+"nodeSelector" && path != above+"affinity" {
 		return []string{path}
 	}
 	for _, field := range []string{above + "nodeSelector", above + "affinity"} {
-		if o.has(field) && !ofSystemAlone(o.at(field)) {
+		if object.has(field) && !ofSystemAlone(object.at(field)) {
 			fields = append(fields, field)
 		}
 	}
@@ -104,20 +104,20 @@ func (p places) nobody(all []inventory.Selector) bool {
 }
 
 // valuesOf are the values of a label that a selector chooses; false: it is no such choice.
-func valuesOf(s inventory.Selector, label string) ([]string, bool) {
+func valuesOf(selector inventory.Selector, label string) ([]string, bool) {
 	switch {
-	case len(s.MatchLabels) == 1 && len(s.MatchExpressions) == 0:
-		v, ok := s.MatchLabels[label]
+	case len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0:
+		v, ok := selector.MatchLabels[label]
 		return []string{v}, ok && v != ""
-	case len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 1:
-		e := s.MatchExpressions[0]
+	case len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 1:
+		e := selector.MatchExpressions[0]
 		return e.Values, e.Key == label && e.Operator == inventory.OpIn && !slices.Contains(e.Values, "")
 	}
 	return nil, false
 }
 
 // tellIdle notes what makes no difference to the Nodes that selectors choose. What a Pod says of its Nodes stands in two fields, and is noted as a whole.
-func (p places) tellIdle(o *object, path string, all []inventory.Selector) {
+func (p places) tellIdle(object *object, path string, all []inventory.Selector) {
 	labels := make([]map[string]string, len(p.nodes))
 	for i, n := range p.nodes {
 		labels[i] = n.labels
@@ -129,14 +129,14 @@ func (p places) tellIdle(o *object, path string, all []inventory.Selector) {
 		return path
 	}
 	for _, idle := range idleParts(at, "Node", all, labels, make([]bool, len(labels))) {
-		if where := idle.path; o.has(where) {
-			o.mark(noted, where)
-			p.note(o, where, NotValid, idle.message)
+		if where := idle.path; object.has(where) {
+			object.mark(noted, where)
+			p.note(object, where, NotValid, idle.message)
 			continue
 		}
-		for _, field := range selectorFields(o, path) {
-			o.override(field)
-			p.note(o, field, NotValid, idle.message)
+		for _, field := range selectorFields(object, path) {
+			object.override(field)
+			p.note(object, field, NotValid, idle.message)
 		}
 	}
 }
@@ -167,13 +167,13 @@ func (p places) ofNodes(is func(node) bool, tell func(Code, string, ...any)) []s
 	var racks, parts []string
 	for name, machines := range chosen {
 		racks = append(racks, name)
-		if n := len(machines); n < size[name] {
+		if count := len(machines); count < size[name] {
 			slices.Sort(machines)
-			some := strings.Join(machines[:min(n, partAtMost)], ", ")
-			if n > partAtMost {
+			some := strings.Join(machines[:min(count, partAtMost)], ", ")
+			if count > partAtMost {
 				some += ", ..."
 			}
-			parts = append(parts, fmt.Sprintf("%s (%d of %d machines: %s)", name, n, size[name], some))
+			parts = append(parts, fmt.Sprintf("%s (%d of %d machines: %s)", name, count, size[name], some))
 		}
 	}
 	slices.Sort(racks)
@@ -186,14 +186,14 @@ func (p places) ofNodes(is func(node) bool, tell func(Code, string, ...any)) []s
 
 // subnetsFor gives racks the subnets that a pool needs which is announced on them. What they are nobody wrote down: they are guessed as
 // prefixes of 24 bits (64 of IPv6), or of more addresses where the pool has more.
-func (p places) subnetsFor(o *object, path string, pool *inventory.Pool) {
+func (p places) subnetsFor(object *object, path string, pool *inventory.Pool) {
 	var guessed []string
 	var hosts []inventory.Range
 	for _, one := range pool.Ranges {
 		subnet := around(one)
 		racks := p.racksIn(subnet, pool)
 		if len(racks) == 0 {
-			p.note(o, path, Guessed, fmt.Sprintf("no machine has an address in %v, so that no subnet is taken for it: its VIPs would be announced over BGP", subnet))
+			p.note(object, path, Guessed, fmt.Sprintf("no machine has an address in %v, so that no subnet is taken for it: its VIPs would be announced over BGP", subnet))
 			continue
 		}
 		for _, name := range racks {
@@ -220,19 +220,19 @@ func (p places) subnetsFor(o *object, path string, pool *inventory.Pool) {
 	if len(excluded) > 0 {
 		message += fmt.Sprintf(". No host can have %s there, and no VIP gets it (exclude)", inWords(excluded))
 	}
-	p.note(o, path, Guessed, message)
+	p.note(object, path, Guessed, message)
 }
 
 // noHosts are the addresses of a range that no host of a subnet can have: the network and broadcast address of IPv4, and that of
 // all routers (RFC 4291, section 2.6.1) of IPv6.
-func noHosts(subnet netip.Prefix, r inventory.Range) (all []inventory.Range) {
+func noHosts(subnet netip.Prefix, ipRange inventory.Range) (all []inventory.Range) {
 	whole := inventory.RangeOf(subnet)
 	edges := []netip.Addr{whole.First}
-	if r.Is4() {
+	if ipRange.Is4() {
 		edges = append(edges, whole.Last)
 	}
 	for _, a := range edges {
-		if r.Contains(a) {
+		if ipRange.Contains(a) {
 			all = append(all, inventory.Range{First: a, Last: a})
 		}
 	}
@@ -264,17 +264,17 @@ func (p places) racksIn(subnet netip.Prefix, pool *inventory.Pool) (names []stri
 }
 
 // around is the subnet that a range is guessed to lie in.
-func around(r inventory.Range) netip.Prefix {
+func around(ipRange inventory.Range) netip.Prefix {
 	bits := 24
-	if !r.Is4() {
+	if !ipRange.Is4() {
 		bits = 64
 	}
 	for ; bits > 0; bits-- {
-		if p := netip.PrefixFrom(r.First, bits).Masked(); p.Contains(r.Last) {
+		if p := netip.PrefixFrom(ipRange.First, bits).Masked(); p.Contains(ipRange.Last) {
 			return p
 		}
 	}
-	return netip.PrefixFrom(r.First, 0).Masked()
+	return netip.PrefixFrom(ipRange.First, 0).Masked()
 }
 
 // defaultRack is the name of the rack of machines whose place nobody knows.

@@ -27,17 +27,17 @@ func plain(n *yaml.Node) (*yaml.Node, error) {
 	return copied(n, &budget, 0)
 }
 
-func copied(n *yaml.Node, budget *int, depth int) (*yaml.Node, error) {
+func copied(node *yaml.Node, budget *int, depth int) (*yaml.Node, error) {
 	if *budget--; *budget < 0 || depth > maxDepth {
-		return nil, &unplain{n, "it is nested too deeply, or its aliases make it too large to be read"}
+		return nil, &unplain{node, "it is nested too deeply, or its aliases make it too large to be read"}
 	}
-	if n.Kind == yaml.AliasNode {
-		return copied(n.Alias, budget, depth+1)
+	if node.Kind == yaml.AliasNode {
+		return copied(node.Alias, budget, depth+1)
 	}
-	to := *n
+	to := *node
 	to.Anchor, to.Content = "", nil
-	if n.Kind != yaml.MappingNode {
-		for _, item := range n.Content {
+	if node.Kind != yaml.MappingNode {
+		for _, item := range node.Content {
 			one, err := copied(item, budget, depth+1)
 			if err != nil {
 				return nil, err
@@ -46,7 +46,7 @@ func copied(n *yaml.Node, budget *int, depth int) (*yaml.Node, error) {
 		}
 		return &to, nil
 	}
-	return &to, copiedPairs(&to, n, budget, depth)
+	return &to, copiedPairs(&to, node, budget, depth)
 }
 
 // copiedPairs fills a mapping: what it merges counts where it has no such key itself.

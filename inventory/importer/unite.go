@@ -64,10 +64,10 @@ type statement struct {
 }
 
 // unite has the first advertisement of a pool that fits say what all of them say together, as MetalLB and Cilium do. Each comes from a statement, where these are given.
-func (d *draft) unite(o *object, p *inventory.Pool, from []*statement) {
-	given, from := ofSomebody(p.Advertise, from)
+func (d *draft) unite(o *object, pool *inventory.Pool, from []*statement) {
+	given, from := ofSomebody(pool.Advertise, from)
 	all, ok := united(given)
-	p.Advertise = all
+	pool.Advertise = all
 	if !ok {
 		d.note(o, "", Differs, "it has so many advertisements that what several of them say together is not worked out: in the inventory the first that fits counts")
 		return
@@ -76,7 +76,7 @@ func (d *draft) unite(o *object, p *inventory.Pool, from []*statement) {
 		fewer := slices.Delete(slices.Clone(given), i, i+1)
 		if rest, _ := united(fewer); len(fewer) > 0 && slices.EqualFunc(rest, all, sameAdvertise) {
 			given = fewer
-			from[i].idle = append(from[i].idle, p.Name)
+			from[i].idle = append(from[i].idle, pool.Name)
 		} else {
 			from[i].needed = true
 		}
@@ -103,19 +103,19 @@ func ofSomebody(all []inventory.Advertise, from []*statement) (out []inventory.A
 
 // tellIdle notes what others say as well.
 func (d *draft) tellIdle(all []*statement) {
-	for _, s := range all {
-		if s.never {
-			s.object.override(s.path)
-			d.note(s.object, s.path, NotValid, "chooses no Service: what it asks of labels contradicts itself")
+	for _, statement := range all {
+		if statement.never {
+			statement.object.override(statement.path)
+			d.note(statement.object, statement.path, NotValid, "chooses no Service: what it asks of labels contradicts itself")
 			continue
 		}
-		if len(s.idle) == 0 {
+		if len(statement.idle) == 0 {
 			continue
 		}
-		if !s.needed {
-			s.object.override(s.path)
+		if !statement.needed {
+			statement.object.override(statement.path)
 		}
-		d.note(s.object, s.path, Differs, fmt.Sprintf("without it the same is announced of pool %s: other advertisements say it as well", strings.Join(s.idle, ", ")))
+		d.note(statement.object, statement.path, Differs, fmt.Sprintf("without it the same is announced of pool %s: other advertisements say it as well", strings.Join(statement.idle, ", ")))
 	}
 }
 
@@ -152,31 +152,31 @@ func needed(all []inventory.Advertise) []inventory.Advertise {
 }
 
 // common is what two advertisements are both of; false: nothing.
-func common(a, b inventory.Advertise) (inventory.Advertise, bool) {
-	racks, ok1 := bothOf(a.Racks, b.Racks)
-	routers, ok2 := bothOf(a.Routers, b.Routers)
-	selector, ok3 := bothSelectors(a.Selector, b.Selector)
-	part := a
+func common(advertise, other inventory.Advertise) (inventory.Advertise, bool) {
+	racks, ok1 := bothOf(advertise.Racks, other.Racks)
+	routers, ok2 := bothOf(advertise.Routers, other.Routers)
+	selector, ok3 := bothSelectors(advertise.Selector, other.Selector)
+	part := advertise
 	part.Racks, part.Routers, part.Selector = racks, routers, selector
-	return part, ok1 && ok2 && ok3 && a.Aggregate == b.Aggregate
+	return part, ok1 && ok2 && ok3 && advertise.Aggregate == other.Aggregate
 }
 
 // bothOf are the names that two lists have of which an empty one means all; false: none.
-func bothOf(a, b []string) ([]string, bool) {
+func bothOf(left, right []string) ([]string, bool) {
 	switch {
-	case len(a) == 0:
-		return b, true
-	case len(b) == 0:
-		return a, true
+	case len(left) == 0:
+		return right, true
+	case len(right) == 0:
+		return left, true
 	}
-	both := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+	both := slices.DeleteFunc(slices.Clone(left), func(s string) bool { return !slices.Contains(right, s) })
 	return both, len(both) > 0
 }
 
 // bothSelectors chooses what two selectors choose; false: no labels meet both.
-func bothSelectors(a, b inventory.Selector) (inventory.Selector, bool) {
+func bothSelectors(a, other inventory.Selector) (inventory.Selector, bool) {
 	out := inventory.Selector{MatchLabels: maps.Clone(a.MatchLabels), MatchExpressions: slices.Clone(a.MatchExpressions)}
-	for key, value := range b.MatchLabels {
+	for key, value := range other.MatchLabels {
 		if have, ok := out.MatchLabels[key]; ok && have != value {
 			return out, false
 		}
@@ -185,7 +185,7 @@ func bothSelectors(a, b inventory.Selector) (inventory.Selector, bool) {
 		}
 		out.MatchLabels[key] = value
 	}
-	for _, e := range b.MatchExpressions {
+	for _, e := range other.MatchExpressions {
 		if !slices.ContainsFunc(out.MatchExpressions, func(have inventory.Requirement) bool { return have.String() == e.String() }) {
 			out.MatchExpressions = append(out.MatchExpressions, e)
 		}
@@ -218,23 +218,23 @@ type said struct {
 }
 
 // tellLower notes the lower one of two numbers, which two objects say at a path of what both are of: the higher one counts there.
-func (d *draft) tellLower(pool, path string, a, b said) {
-	if a.number == b.number {
+func (d *draft) tellLower(pool, path string, said, other said) {
+	if said.number == other.number {
 		return
 	}
-	if a.number > b.number {
-		a, b = b, a
+	if said.number > other.number {
+		said, other = other, said
 	}
 	field := path[strings.LastIndexByte(path, '.')+1:]
-	n := Note{Severity: Told, Code: Differs, Object: a.object.String(), Path: path, of: a.object,
-		Message: fmt.Sprintf("%s is %d, and %v has %d of pool %s: Services and routers that both are of get the higher one", field, a.number, b.object, b.number, pool)}
-	if a.object.has(path) {
-		a.object.mark(noted, path)
+	note := Note{Severity: Told, Code: Differs, Object: said.object.String(), Path: path, of: said.object,
+		Message: fmt.Sprintf("%s is %d, and %v has %d of pool %s: Services and routers that both are of get the higher one", field, said.number, other.object, other.number, pool)}
+	if said.object.has(path) {
+		said.object.mark(noted, path)
 	} else {
-		n.Path = path[:strings.IndexByte(path, '.')]
+		note.Path = path[:strings.IndexByte(path, '.')]
 	}
-	n.Position = a.object.position(n.Path)
-	if !slices.Contains(d.notes, n) {
-		d.notes = append(d.notes, n)
+	note.Position = said.object.position(note.Path)
+	if !slices.Contains(d.notes, note) {
+		d.notes = append(d.notes, note)
 	}
 }

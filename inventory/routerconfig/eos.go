@@ -126,28 +126,28 @@ router bfd
 }
 
 func eosGroup(page *page, side *side, group *group, options Options) {
-	n := "   neighbor " + group.name
+	name := "   neighbor " + group.name
 	page.text(`
 %[1]s peer group
 %[1]s remote-as %[2]d
 %[1]s passive
-`, n, uint32(group.terms.LocalASN))
+`, name, uint32(group.terms.LocalASN))
 	switch {
 	case group.terms.TTLSecurity:
-		page.line("%s ttl maximum-hops 1", n)
+		page.line("%s ttl maximum-hops 1", name)
 	case group.terms.Multihop > 0 && !group.terms.IBGP():
-		page.line("%s ebgp-multihop %d", n, group.terms.Multihop)
+		page.line("%s ebgp-multihop %d", name, group.terms.Multihop)
 	}
 	if group.terms.Multihop > 0 {
 		side.note("Sessions come from %s: name the interface that has it in update-source.", group.terms.RouterAddr)
-		page.remark("%s update-source <the interface with %s>", n[3:], group.terms.RouterAddr)
+		page.remark("%s update-source <the interface with %s>", name[3:], group.terms.RouterAddr)
 	}
-	page.password(group, options, n+" password 0 %s", "! "+n[3:]+" password 0 <%s>")
+	page.password(group, options, name+" password 0 %s", "! "+name[3:]+" password 0 <%s>")
 	if group.terms.BFD.Name != "" {
-		page.line("%s bfd", n)
+		page.line("%s bfd", name)
 	}
 	if group.terms.RestartTime > 0 {
-		page.line("%s graceful-restart-helper", n)
+		page.line("%s graceful-restart-helper", name)
 	}
 	// The timer is in seconds; without it the session stays down until somebody clears it.
 	page.text(`
@@ -155,7 +155,7 @@ func eosGroup(page *page, side *side, group *group, options Options) {
 %[1]s route-map %[3]s out
 %[1]s maximum-routes %[4]d
 %[1]s idle-restart-timer 300
-`, n, group.filter.name, outMap(group), bothLimits(group))
+`, name, group.filter.name, outMap(group), bothLimits(group))
 	for _, m := range group.members {
 		page.text(`
    neighbor %[1]s peer group %[2]s

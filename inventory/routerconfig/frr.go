@@ -129,31 +129,31 @@ exit
 // frrGroup writes a peer group and its members. The machines connect to the
 // router, never the other way round: nobody listens there.
 func frrGroup(page *page, group *group, options Options) {
-	n := " neighbor " + group.name
+	name := " neighbor " + group.name
 	page.text(`
 %[1]s peer-group
 %[1]s remote-as %[2]d
 %[1]s passive
-`, n, uint32(group.terms.LocalASN))
+`, name, uint32(group.terms.LocalASN))
 	switch {
 	case group.terms.TTLSecurity:
-		page.line("%s ttl-security hops 1", n)
+		page.line("%s ttl-security hops 1", name)
 	case group.terms.Multihop > 0 && !group.terms.IBGP():
-		page.line("%s ebgp-multihop %d", n, group.terms.Multihop)
+		page.line("%s ebgp-multihop %d", name, group.terms.Multihop)
 	}
 	if group.terms.Multihop > 0 {
-		page.line("%s update-source %s", n, group.terms.RouterAddr)
+		page.line("%s update-source %s", name, group.terms.RouterAddr)
 	}
-	page.password(group, options, n+" password %s", "!"+n+" password <%s>")
+	page.password(group, options, name+" password %s", "!"+name+" password <%s>")
 	if b := group.terms.BFD.Name; b != "" {
 		// Both, as FRR prints it, or frr-reload takes it away again.
 		page.text(`
 %[1]s bfd
 %[1]s bfd profile plinth-%[2]s
-`, n, b)
+`, name, b)
 	}
 	if group.terms.RestartTime > 0 {
-		page.line("%s graceful-restart-helper", n)
+		page.line("%s graceful-restart-helper", name)
 	}
 	if options.Dynamic {
 		for _, r := range group.subnets {
@@ -179,10 +179,10 @@ func frrFamily(page *page, side *side, v4 bool) {
  address-family %s unicast
 `, ipv(v4))
 	for _, group := range side.groups {
-		n := "neighbor " + group.name
+		name := "neighbor " + group.name
 		if !group.carries(v4) {
 			if v4 {
-				page.line("  no %s activate", n)
+				page.line("  no %s activate", name)
 			}
 			continue
 		}
@@ -191,7 +191,7 @@ func frrFamily(page *page, side *side, v4 bool) {
   %[1]s route-map %[2]s_IN in
   %[1]s route-map %[3]s out
   %[1]s maximum-prefix %[4]d restart 5
-`, n, group.filter.name, outMap(group), group.limit(v4))
+`, name, group.filter.name, outMap(group), group.limit(v4))
 	}
 	for _, a := range side.aggregatesOf(v4) {
 		page.line("  aggregate-address %s%s", a.block, only(a, " summary-only"))

@@ -9,25 +9,25 @@ import (
 
 // newFilter is what machines of the rack may announce over a session.
 func newFilter(inv *inventory.Inventory, rack inventory.Rack, terms inventory.Session) *filter {
-	f := &filter{}
+	made := &filter{}
 	for _, p := range inv.Pools {
 		for _, a := range p.Advertise {
 			if announced(a, rack, terms.Router) {
-				f.addPool(p, a)
+				made.addPool(p, a)
 			}
 		}
 	}
 	pods4, pods6 := 0, 0
 	if terms.PodCIDRs {
-		f.addPodNetwork(inv, rack)
+		made.addPodNetwork(inv, rack)
 		for _, m := range rack.Machines {
 			pods4 = max(pods4, count(m.PodCIDRs, true))
 			pods6 = max(pods6, count(m.PodCIDRs, false))
 		}
 	}
-	f.sort()
-	f.limits(pods4, pods6)
-	return f
+	made.sort()
+	made.limits(pods4, pods6)
+	return made
 }
 
 // announced reports whether machines of the rack may announce VIPs to the router by an

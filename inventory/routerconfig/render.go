@@ -66,24 +66,24 @@ func Languages() []string {
 // inventory have with it. An empty language means the router's own, from the
 // inventory. The same inventory gives the same bytes.
 func Render(inv *inventory.Inventory, router, language string, options Options) ([]byte, error) {
-	r, ok := inv.Router(router)
+	of, ok := inv.Router(router)
 	if !ok {
 		return nil, fmt.Errorf("%w: %q; the inventory has %s", ErrNoRouter, router, list(routerNames(inv)))
 	}
 	if language == "" {
-		language = r.OS
+		language = of.OS
 	}
 	dialect, ok := dialects[language]
 	if !ok {
 		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
 	}
-	for _, a := range r.Addresses {
+	for _, a := range of.Addresses {
 		if a.Zone() != "" {
 			return nil, fmt.Errorf("%w: router %s has the link-local address %v, and the inventory knows neither the router's ports nor the link-local addresses of machines; docs/guides/routers.md has what to write by hand",
-				ErrCannot, r.Name, a)
+				ErrCannot, of.Name, a)
 		}
 	}
-	side := newSide(inv, r)
+	side := newSide(inv, of)
 	if options.Dynamic {
 		if err := side.dynamic(dialect); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func Render(inv *inventory.Inventory, router, language string, options Options) 
 	for _, group := range side.groups {
 		// What only one end knows would keep the session down without a word why.
 		if what := inventory.Lacks(language, group.terms); what != "" {
-			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, dialect.name, what, r.Name)
+			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, dialect.name, what, of.Name)
 		}
 		if word, ok := options.password(group); ok {
 			if err := checkPassword(word); err != nil {
@@ -115,15 +115,15 @@ func Render(inv *inventory.Inventory, router, language string, options Options) 
 // header says where the text comes from. Its sum changes when, and only when,
 // the router must be told something new.
 func header(d dialect, s *side, body []byte) []byte {
-	p := &page{comment: d.comment}
-	p.remark("%s: the router's side of the inventory %s, for %s.", s.router.Name, s.inventory, d.name)
-	p.remark("Written by plinth router-config: change the inventory, not this text.")
-	p.remark("sha256 %.12x", sha256.Sum256(body))
+	top := &page{comment: d.comment}
+	top.remark("%s: the router's side of the inventory %s, for %s.", s.router.Name, s.inventory, d.name)
+	top.remark("Written by plinth router-config: change the inventory, not this text.")
+	top.remark("sha256 %.12x", sha256.Sum256(body))
 	for _, n := range s.notes {
-		p.remark("NOTE: %s", n)
+		top.remark("NOTE: %s", n)
 	}
-	p.line("")
-	return p.Bytes()
+	top.line("")
+	return top.Bytes()
 }
 
 // password is that of the sessions, if they have one and it is at hand.
@@ -139,13 +139,13 @@ func (g *group) needsPassword(o Options) bool {
 }
 
 // checkPassword refuses what some router would read as something else.
-func checkPassword(p string) error {
+func checkPassword(password string) error {
 	switch {
-	case p == "":
+	case password == "":
 		return errors.New("is empty")
-	case len(p) > 80:
+	case len(password) > 80:
 		return errors.New("is longer than 80 bytes, which is all that TCP takes")
-	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\?$", r) }):
+	case strings.ContainsFunc(password, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\?$", r) }):
 		return errors.New(`has a character that routers read in different ways: use letters, digits and no space, quote, "\", "?" or "$"`)
 	}
 	return nil

@@ -69,16 +69,16 @@ func (g *group) carries(v4 bool) bool {
 
 // newSide gathers what the router must know.
 func newSide(inv *inventory.Inventory, router inventory.Router) *side {
-	s := &side{inventory: inv.Name, router: router}
+	made := &side{inventory: inv.Name, router: router}
 	for _, rack := range inv.Racks {
-		s.addRack(inv, rack)
+		made.addRack(inv, rack)
 	}
-	s.nameFilters()
-	s.nameGroups()
-	s.countPaths()
-	s.warn(inv)
-	s.warnOfAggregates()
-	return s
+	made.nameFilters()
+	made.nameGroups()
+	made.countPaths()
+	made.warn(inv)
+	made.warnOfAggregates()
+	return made
 }
 
 // addRack adds a group for each kind of session that machines of the rack have.

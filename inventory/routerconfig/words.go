@@ -59,13 +59,13 @@ func outMap(g *group) string {
 
 // bothLimits is one limit for both families.
 func bothLimits(g *group) int {
-	n := 0
+	limit := 0
 	for _, v4 := range []bool{true, false} {
 		if g.carries(v4) {
-			n += g.limit(v4)
+			limit += g.limit(v4)
 		}
 	}
-	return n
+	return limit
 }
 
 // routerID is the router's IPv4 address, or where it has none 32 bits made of its

@@ -26,19 +26,19 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 	}
 	var racks strings.Builder
 	for _, rack := range inv.Racks {
-		n := was[rack.Name]
-		slice, ok := sliceIn(have.parts, rack.Name, n)
+		of := was[rack.Name]
+		slice, ok := sliceIn(have.parts, rack.Name, of)
 		text := slice.Data
 		if !unchanged {
 			text = document.FormatAccepted(inv.Slice(rack.Name))
 		}
 		if !ok || !bytes.Equal(slice.Data, text) {
-			n = have.free(rack.Name, generation, text)
+			of = have.free(rack.Name, generation, text)
 		}
-		next := part(inv.Name, sliceName(rack.Name, n), text, n)
+		next := part(inv.Name, sliceName(rack.Name, of), text, of)
 		next.Immutable = new(true)
 		parts = append(parts, next)
-		racks.WriteString(rack.Name + " " + strconv.FormatInt(n, 10) + "\n")
+		racks.WriteString(rack.Name + " " + strconv.FormatInt(of, 10) + "\n")
 	}
 	if unchanged {
 		return append(parts, old)
@@ -80,16 +80,16 @@ func notReadBack(inv *inventory.Inventory, have accepted, parts []*v1.ConfigMap)
 
 func tooLarge(inv *inventory.Inventory, parts []*v1.ConfigMap) (problems inventory.Problems) {
 	for i, part := range parts {
-		n := 0
+		size := 0
 		for _, v := range part.Data {
-			n += len(v)
+			size += len(v)
 		}
 		switch {
-		case n <= maxStored:
+		case size <= maxStored:
 		case i < len(inv.Racks):
-			problems = append(problems, edit.TooLargeRack(inv.Racks[i].Name, len(inv.Racks[i].Machines), n, maxStored))
+			problems = append(problems, edit.TooLargeRack(inv.Racks[i].Name, len(inv.Racks[i].Machines), size, maxStored))
 		default:
-			problems = append(problems, edit.TooLargeCommon(n, maxStored))
+			problems = append(problems, edit.TooLargeCommon(size, maxStored))
 		}
 	}
 	return problems

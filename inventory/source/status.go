@@ -119,14 +119,14 @@ func about(r v1.ObjectReference, problems inventory.Problems) string {
 // shorten cuts a text to the lines that a status has room for, and says how many are left out.
 func shorten(text string) string {
 	lines := strings.Split(text, "\n")
-	n, size := 0, 0
-	for n < min(len(lines), statusLines) && (n == 0 || size+len(lines[n]) < statusBytes) {
-		size += len(lines[n]) + 1
-		n++
+	kept, size := 0, 0
+	for kept < min(len(lines), statusLines) && (kept == 0 || size+len(lines[kept]) < statusBytes) {
+		size += len(lines[kept]) + 1
+		kept++
 	}
-	out := inventory.ShortenText(strings.Join(lines[:n], "\n"), statusBytes)
-	if n < len(lines) {
-		out += fmt.Sprintf("\n… and %d more", len(lines)-n)
+	out := inventory.ShortenText(strings.Join(lines[:kept], "\n"), statusBytes)
+	if kept < len(lines) {
+		out += fmt.Sprintf("\n… and %d more", len(lines)-kept)
 	}
 	return out
 }

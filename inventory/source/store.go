@@ -153,20 +153,20 @@ func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack 
 	if err := checkFormats(common); err != nil {
 		return nil, err
 	}
-	for name, n := range listed(common, keyRacks) {
+	for name, generation := range listed(common, keyRacks) {
 		if name != rack {
 			continue
 		}
 		parts := map[string]*v1.ConfigMap{}
-		for _, name := range []string{sliceName(rack, n), copyName(rack)} {
+		for _, name := range []string{sliceName(rack, generation), copyName(rack)} {
 			if err := s.loadPart(ctx, parts, name); err != nil {
 				return nil, err
 			}
-			if slice, ok := sliceIn(parts, rack, n); ok {
+			if slice, ok := sliceIn(parts, rack, generation); ok {
 				return []document.Document{documentOf(common), slice}, nil
 			}
 		}
-		return nil, fmt.Errorf("configmap %s is not there, which configmap %s lists", sliceName(rack, n), AcceptedName)
+		return nil, fmt.Errorf("configmap %s is not there, which configmap %s lists", sliceName(rack, generation), AcceptedName)
 	}
 	return nil, nil
 }

@@ -40,14 +40,14 @@ func (d Decision) Addrs() []netip.Addr {
 func (d Decision) String() string {
 	var said []string
 	for _, v := range d.VIPs {
-		s := v.Addr.String()
+		text := v.Addr.String()
 		if v.Pool != "" {
-			s += " of pool " + v.Pool
+			text += " of pool " + v.Pool
 		}
 		if d.Refused {
-			s = "keeps " + s
+			text = "keeps " + text
 		}
-		said = append(said, s)
+		said = append(said, text)
 	}
 	for _, x := range d.Denials {
 		said = append(said, x.String())
@@ -70,34 +70,34 @@ func Allocate(l *Ledger, r Request, now time.Time) Decision { return allocate(l,
 // left some.
 func allocate(l *Ledger, r Request, told, left []netip.Addr, now time.Time) Decision {
 	l.endQuarantines(now)
-	s := search{l: l, r: r, told: told, left: left}
-	s.keep()
-	if !s.askedRefused() {
-		s.fill()
-		if !s.short() {
-			return s.granted()
+	query := search{l: l, r: r, told: told, left: left}
+	query.keep()
+	if !query.askedRefused() {
+		query.fill()
+		if !query.short() {
+			return query.granted()
 		}
 	}
-	return s.refused()
+	return query.refused()
 }
 
 // mayStay reports whether the Service itself did nothing that moves it away from a. What an
 // earlier Service of its name left stays where this one could be given it.
-func (s *search) mayStay(a netip.Addr) bool {
-	c := s.l.holdings[a]
-	if s.r.asks(lb.FamilyOf(a)) {
-		if !slices.Contains(s.r.Addrs, a) {
+func (s *search) mayStay(addr netip.Addr) bool {
+	holding := s.l.holdings[addr]
+	if s.r.asks(lb.FamilyOf(addr)) {
+		if !slices.Contains(s.r.Addrs, addr) {
 			return false
 		}
-	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
+	} else if s.r.Pool != "" && s.r.Pool != holding.pool && s.r.Pool != s.l.Pool(addr) {
 		return false
-	} else if p := s.l.poolOf(a); slices.Contains(s.left, a) && (p == nil || s.bars(p, a, false) != "" || s.l.isBarredByExternal(a, s.r.Service)) {
+	} else if p := s.l.poolOf(addr); slices.Contains(s.left, addr) && (p == nil || s.bars(p, addr, false) != "" || s.l.isBarredByExternal(addr, s.r.Service)) {
 		return false
 	}
-	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {
+	if h, _ := holding.holder(s.r.Service); h.equal(s.r.Holder) {
 		return true
 	}
-	return !c.clashes(s.r.Holder)
+	return !holding.clashes(s.r.Holder)
 }
 
 // askedRefused reports whether the Service cannot have what it asks for by address.
@@ -114,39 +114,39 @@ func (s *search) askedRefused() bool {
 }
 
 // denyAsked says why the Service cannot have an address that it asks for.
-func (s *search) denyAsked(a netip.Addr) Denial {
-	p := s.l.poolOf(a)
+func (s *search) denyAsked(addr netip.Addr) Denial {
+	pool := s.l.poolOf(addr)
 	switch {
-	case !s.r.Want.has(lb.FamilyOf(a)):
-		return Denial{Reason: lb.FamilyNotRequested, Address: a, Family: lb.FamilyOf(a)}
-	case s.has(a):
+	case !s.r.Want.has(lb.FamilyOf(addr)):
+		return Denial{Reason: lb.FamilyNotRequested, Address: addr, Family: lb.FamilyOf(addr)}
+	case s.has(addr):
 		return Denial{}
-	case p == nil:
-		return s.l.denyOutside(a, s.r.Service)
-	case s.r.Pool != "" && s.r.Pool != p.Name:
-		return Denial{Reason: lb.AddressNotInPool, Pool: s.r.Pool, Address: a}
+	case pool == nil:
+		return s.l.denyOutside(addr, s.r.Service)
+	case s.r.Pool != "" && s.r.Pool != pool.Name:
+		return Denial{Reason: lb.AddressNotInPool, Pool: s.r.Pool, Address: addr}
 	}
-	d := Denial{Reason: s.gate(p, a, true)}
-	if d.Reason == "" {
-		d = s.unavailable(a)
+	denial := Denial{Reason: s.gate(pool, addr, true)}
+	if denial.Reason == "" {
+		denial = s.unavailable(addr)
 	}
-	if d.Holder.Namespace != s.r.Service.Namespace {
-		d.Holder = lb.ServiceKey{} // who holds what in other namespaces is nobody's business
+	if denial.Holder.Namespace != s.r.Service.Namespace {
+		denial.Holder = lb.ServiceKey{} // who holds what in other namespaces is nobody's business
 	}
-	d.Pool, d.Address = p.Name, a
-	return d
+	denial.Pool, denial.Address = pool.Name, addr
+	return denial
 }
 
 // denyOutside tells an address that a pool leaves out, or that somebody has, from one that no pool has.
-func (l *Ledger) denyOutside(a netip.Addr, k lb.ServiceKey) Denial {
+func (l *Ledger) denyOutside(addr netip.Addr, k lb.ServiceKey) Denial {
 	for _, p := range l.pools {
 		for _, r := range p.Ranges {
-			if r.Contains(a) {
-				return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: a, Detail: l.takenDetail(a, k)}
+			if r.Contains(addr) {
+				return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: addr, Detail: l.takenDetail(addr, k)}
 			}
 		}
 	}
-	return Denial{Reason: lb.AddressNotInPool, Address: a}
+	return Denial{Reason: lb.AddressNotInPool, Address: addr}
 }
 
 // takenDetail is the detail of a denial of what somebody has.
@@ -171,45 +171,45 @@ func (s *search) unavailable(a netip.Addr) Denial {
 // or in quarantine after a Service of another namespace: who knows an address must not have it by
 // lying in wait for its owner to let go of it for a moment. A reservation is the operator's
 // word, and outweighs that.
-func (s *search) occupied(a netip.Addr) (d Denial) {
-	c, held := s.l.holdings[a]
+func (s *search) occupied(a netip.Addr) (denial Denial) {
+	holding, held := s.l.holdings[a]
 	former, resting := s.l.quarantine[a]
 	owner := s.l.reserved[a]
-	_, shares := c.holder(owner)
+	_, shares := holding.holder(owner)
 	switch {
 	case owner != (lb.ServiceKey{}) && owner != s.r.Service && !shares:
-		d.Reason, d.Holder = lb.AddressReserved, owner
+		denial.Reason, denial.Holder = lb.AddressReserved, owner
 	case held:
-		d.Reason, d.Holder = c.refuses(s.r.Holder)
+		denial.Reason, denial.Holder = holding.refuses(s.r.Holder)
 	case resting && former.Owner.Namespace != s.r.Service.Namespace && owner != s.r.Service:
-		d.Reason, d.Until = lb.AddressResting, former.Until
+		denial.Reason, denial.Until = lb.AddressResting, former.Until
 	}
-	return d
+	return denial
 }
 
 // gate says why a pool does not let the Service in; asked is true when the Service
 // asks for a or it is reserved for it. A reservation is the operator's word for that
 // Service, so it outweighs the pool's namespaces and selector.
-func (s *search) gate(p *pool, a netip.Addr, asked bool) lb.Reason {
+func (s *search) gate(pool *pool, addr netip.Addr, asked bool) lb.Reason {
 	switch {
-	case p.State == inventory.PoolDisabled:
+	case pool.State == inventory.PoolDisabled:
 		return lb.PoolIsDisabled
-	case p.State == inventory.PoolDraining:
+	case pool.State == inventory.PoolDraining:
 		return lb.PoolIsDraining
 	}
-	return s.bars(p, a, asked)
+	return s.bars(pool, addr, asked)
 }
 
 // bars is gate, whatever the pool's state.
-func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
+func (s *search) bars(pool *pool, a netip.Addr, asked bool) lb.Reason {
 	switch {
 	case a.IsValid() && s.l.reserved[a] == s.r.Service:
 		return ""
-	case !p.AllowsNamespace(s.r.Service.Namespace, s.l.namespaces[s.r.Service.Namespace]):
+	case !pool.AllowsNamespace(s.r.Service.Namespace, s.l.namespaces[s.r.Service.Namespace]):
 		return lb.NamespaceNotAllowed
-	case !p.SelectsService(s.r.Labels):
+	case !pool.SelectsService(s.r.Labels):
 		return lb.LabelsNotSelected
-	case !p.AutoAssign && !asked && s.r.Pool != p.Name:
+	case !pool.AutoAssign && !asked && s.r.Pool != pool.Name:
 		return lb.PoolNotAutomatic
 	}
 	return ""
@@ -220,14 +220,14 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 // whoever has it among externalIPs, as with what Plinth gave: packets to it go on as they do. So whoever may write a Service's status
 // can have an address adopted that others have among theirs, and that nobody would get by asking.
 // A Reason other than "" says why not.
-func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
+func (l *Ledger) MayAdopt(addr netip.Addr, r Request, now time.Time) lb.Reason {
 	l.endQuarantines(now)
 	s := search{l: l, r: r}
-	p := l.poolOf(a)
+	p := l.poolOf(addr)
 	if p == nil {
-		return l.denyOutside(a, r.Service).Reason
+		return l.denyOutside(addr, r.Service).Reason
 	}
-	return cmp.Or(s.bars(p, a, true), s.occupied(a).Reason)
+	return cmp.Or(s.bars(p, addr, true), s.occupied(addr).Reason)
 }
 
 // open reports whether the Service may have any address of the pool without asking for it.
@@ -290,20 +290,20 @@ func (s *search) pair() bool {
 
 // fresh takes a free address: of the pool that the other family is from if it can,
 // of any other pool if it must, and one in quarantine if nothing else is left.
-func (s *search) fresh(f lb.Family) {
-	if !s.missing(f) {
+func (s *search) fresh(family lb.Family) {
+	if !s.missing(family) {
 		return
 	}
-	if o := s.first[index(f.Other())]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), f) {
+	if o := s.first[index(family.Other())]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), family) {
 		return
 	}
 	for _, p := range s.l.pools {
-		if s.freeOf(p, f) {
+		if s.freeOf(p, family) {
 			return
 		}
 	}
 	for _, p := range s.l.pools {
-		if q := p.of(f).quarantine; len(q) > 0 && s.open(p) {
+		if q := p.of(family).quarantine; len(q) > 0 && s.open(p) {
 			s.take(q[0].Addr)
 			return
 		}
@@ -323,31 +323,31 @@ func (s *search) freeOf(p *pool, f lb.Family) bool {
 
 // granted is the decision when enough was found.
 func (s *search) granted() Decision {
-	d := Decision{VIPs: s.vips(s.r.Addrs)}
+	decision := Decision{VIPs: s.vips(s.r.Addrs)}
 	for _, a := range s.l.byService[s.r.Service] {
 		if !s.has(a) {
-			d.Release = append(d.Release, a)
+			decision.Release = append(decision.Release, a)
 		}
 	}
 	if s.missing(s.r.Want.First) || s.missing(s.r.Want.Second) {
-		d.Denials = s.denials()
+		decision.Denials = s.denials()
 	}
-	return d
+	return decision
 }
 
 // refused is the decision when it was not: the Service keeps what it holds of the
 // families that it still has.
 func (s *search) refused() Decision {
-	d := Decision{Refused: true, Denials: s.denials()}
+	decision := Decision{Refused: true, Denials: s.denials()}
 	for _, a := range s.l.byService[s.r.Service] {
 		if !s.r.Want.has(lb.FamilyOf(a)) {
-			d.Release = append(d.Release, a)
+			decision.Release = append(decision.Release, a)
 		}
 	}
 	s.first, s.more = [2]Assignment{}, nil
 	s.keepReported()
-	d.VIPs = s.vips(slices.Concat(s.r.Shown, s.told))
-	return d
+	decision.VIPs = s.vips(slices.Concat(s.r.Shown, s.told))
+	return decision
 }
 
 // denials says why what is missing was not found: first what is wrong with the
@@ -378,17 +378,17 @@ func (s *search) denials() []Denial {
 	return all
 }
 
-func (s *search) denyPool(all []Denial, p *pool) []Denial {
-	if reason := s.gate(p, netip.Addr{}, false); reason != "" {
-		return append(all, Denial{Reason: reason, Pool: p.Name})
+func (s *search) denyPool(all []Denial, pool *pool) []Denial {
+	if reason := s.gate(pool, netip.Addr{}, false); reason != "" {
+		return append(all, Denial{Reason: reason, Pool: pool.Name})
 	}
-	for _, f := range s.r.Want.families() {
+	for _, family := range s.r.Want.families() {
 		switch {
-		case !s.missing(f):
-		case p.of(f).size > 0:
-			all = append(all, Denial{Reason: lb.PoolExhausted, Pool: p.Name, Family: f, Detail: p.of(f).full()})
+		case !s.missing(family):
+		case pool.of(family).size > 0:
+			all = append(all, Denial{Reason: lb.PoolExhausted, Pool: pool.Name, Family: family, Detail: pool.of(family).full()})
 		default:
-			all = append(all, Denial{Reason: lb.PoolLacksFamily, Pool: p.Name, Family: f})
+			all = append(all, Denial{Reason: lb.PoolLacksFamily, Pool: pool.Name, Family: family})
 		}
 	}
 	return all

@@ -118,20 +118,20 @@ func (ask *Ask) readAddrs(list, source string) {
 	}
 	for _, s := range strings.Split(list, ",") {
 		s = strings.TrimSpace(s)
-		a, err := netip.ParseAddr(s)
+		addr, err := netip.ParseAddr(s)
 		if err != nil {
 			ask.invalid(netip.Addr{}, source+" is not a list of addresses")
 			return
 		}
-		if why := unfit(a); why != "" {
-			ask.invalid(a, why)
+		if why := unfit(addr); why != "" {
+			ask.invalid(addr, why)
 			return
 		}
-		if slices.Contains(ask.Addrs, a) {
-			ask.invalid(a, "it is asked for twice")
+		if slices.Contains(ask.Addrs, addr) {
+			ask.invalid(addr, "it is asked for twice")
 			return
 		}
-		ask.Addrs = append(ask.Addrs, a)
+		ask.Addrs = append(ask.Addrs, addr)
 	}
 }
 
@@ -141,15 +141,15 @@ func (ask *Ask) invalid(a netip.Addr, why string) {
 }
 
 // unfit says why an address can be nobody's VIP.
-func unfit(a netip.Addr) string {
+func unfit(addr netip.Addr) string {
 	switch {
-	case a.Is4In6():
-		return "an IPv4 address in IPv6 form; write it as " + a.Unmap().String()
-	case a.Zone() != "":
+	case addr.Is4In6():
+		return "an IPv4 address in IPv6 form; write it as " + addr.Unmap().String()
+	case addr.Zone() != "":
 		return "it has a zone"
 	}
 	for _, r := range never {
-		if r.Contains(a) {
+		if r.Contains(addr) {
 			return "it lies in " + r.String()
 		}
 	}

@@ -21,14 +21,14 @@ type Denial struct {
 
 // String prints the denial for an operator.
 func (d Denial) String() string {
-	var b strings.Builder
+	var text strings.Builder
 	if d.Pool != "" {
-		fmt.Fprintf(&b, "pool %s: ", d.Pool)
+		fmt.Fprintf(&text, "pool %s: ", d.Pool)
 	}
-	b.WriteString(string(d.Reason))
+	text.WriteString(string(d.Reason))
 	sep := " ("
 	add := func(format string, v any) {
-		fmt.Fprintf(&b, sep+format, v)
+		fmt.Fprintf(&text, sep+format, v)
 		sep = ", "
 	}
 	if d.Address.IsValid() {
@@ -47,7 +47,7 @@ func (d Denial) String() string {
 		add("%s", d.Detail)
 	}
 	if sep == ", " {
-		b.WriteByte(')')
+		text.WriteByte(')')
 	}
-	return b.String()
+	return text.String()
 }

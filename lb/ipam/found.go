@@ -63,14 +63,14 @@ func (s *search) held(a netip.Addr) Assignment {
 // gave it one each, or one that woke up late and gave it a second, then agree. What an earlier
 // Service of its name left is neither shown nor told.
 func (s *search) keep() {
-	for _, a := range s.l.byService[s.r.Service] {
-		f := lb.FamilyOf(a)
+	for _, addr := range s.l.byService[s.r.Service] {
+		f := lb.FamilyOf(addr)
 		switch first := &s.first[index(f)]; {
-		case !s.r.Want.has(f), !s.mayStay(a):
+		case !s.r.Want.has(f), !s.mayStay(addr):
 		case s.r.asks(f):
-			s.add(s.held(a))
-		case !first.Addr.IsValid() || s.prefers(a, first.Addr):
-			*first = s.held(a)
+			s.add(s.held(addr))
+		case !first.Addr.IsValid() || s.prefers(addr, first.Addr):
+			*first = s.held(addr)
 		}
 	}
 }
@@ -78,17 +78,17 @@ func (s *search) keep() {
 // keepReported takes over what a Service holds that is refused: what clients know it by it goes
 // on having, be it several of a family.
 func (s *search) keepReported() {
-	for _, a := range s.l.byService[s.r.Service] {
-		f := lb.FamilyOf(a)
-		switch first := &s.first[index(f)]; {
-		case !s.r.Want.has(f):
+	for _, addr := range s.l.byService[s.r.Service] {
+		family := lb.FamilyOf(addr)
+		switch first := &s.first[index(family)]; {
+		case !s.r.Want.has(family):
 		case !first.Addr.IsValid():
-			*first = s.held(a)
-		case s.known(a) == s.known(first.Addr) && s.known(a) != unreported:
-			s.more = append(s.more, s.held(a))
-		case s.prefers(a, first.Addr):
-			s.more = slices.DeleteFunc(s.more, func(v Assignment) bool { return lb.FamilyOf(v.Addr) == f })
-			*first = s.held(a)
+			*first = s.held(addr)
+		case s.known(addr) == s.known(first.Addr) && s.known(addr) != unreported:
+			s.more = append(s.more, s.held(addr))
+		case s.prefers(addr, first.Addr):
+			s.more = slices.DeleteFunc(s.more, func(v Assignment) bool { return lb.FamilyOf(v.Addr) == family })
+			*first = s.held(addr)
 		}
 	}
 }
@@ -120,16 +120,16 @@ func (s *search) prefers(a, b netip.Addr) bool {
 
 // vips is what was found, family by family; several of one in the given order.
 func (s *search) vips(order []netip.Addr) (vips []Assignment) {
-	for _, f := range s.r.Want.families() {
-		if !s.missing(f) {
-			vips = append(vips, s.first[index(f)])
+	for _, family := range s.r.Want.families() {
+		if !s.missing(family) {
+			vips = append(vips, s.first[index(family)])
 		}
 		if len(s.more) == 0 {
 			continue
 		}
 		from := max(0, len(vips)-1)
 		for _, v := range s.more {
-			if lb.FamilyOf(v.Addr) == f {
+			if lb.FamilyOf(v.Addr) == family {
 				vips = append(vips, v)
 			}
 		}

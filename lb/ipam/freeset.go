@@ -38,16 +38,16 @@ func (f *freeSet) lowest() (netip.Addr, bool) {
 }
 
 // size is how many addresses the set has, or the largest number where there are more.
-func (f *freeSet) size() (n uint64) {
+func (f *freeSet) size() (count uint64) {
 	for _, leaf := range f.leaves {
 		for _, r := range leaf {
 			more := inventory.Range{First: r.first, Last: r.last}.Size()
-			if n += more; n < more {
+			if count += more; count < more {
 				return math.MaxUint64
 			}
 		}
 	}
-	return n
+	return count
 }
 
 // contains reports whether a is in the set.
@@ -57,23 +57,23 @@ func (f *freeSet) contains(a netip.Addr) bool {
 }
 
 // take removes a.
-func (f *freeSet) take(a netip.Addr) {
-	p := f.seek(a)
-	if p.leaf < 0 || !f.run(p).contains(a) {
+func (f *freeSet) take(addr netip.Addr) {
+	place := f.seek(addr)
+	if place.leaf < 0 || !f.run(place).contains(addr) {
 		return
 	}
-	r := f.run(p)
+	first := f.run(place)
 	switch {
-	case r.first == r.last:
-		f.remove(p)
-	case a == r.first:
-		r.first = a.Next()
-	case a == r.last:
-		r.last = a.Prev()
+	case first.first == first.last:
+		f.remove(place)
+	case addr == first.first:
+		first.first = addr.Next()
+	case addr == first.last:
+		first.last = addr.Prev()
 	default:
-		rest := run{a.Next(), r.last}
-		r.last = a.Prev()
-		f.insert(p, rest)
+		rest := run{addr.Next(), first.last}
+		first.last = addr.Prev()
+		f.insert(place, rest)
 	}
 }
 
@@ -81,35 +81,35 @@ func (f *freeSet) take(a netip.Addr) {
 func (f *freeSet) give(a netip.Addr) { f.giveRun(run{a, a}) }
 
 // giveRun adds a run that the set has no address of, or one address that it may have.
-func (f *freeSet) giveRun(r run) {
-	p := f.seek(r.first)
-	if p.leaf >= 0 && f.run(p).contains(r.first) {
+func (f *freeSet) giveRun(run run) {
+	place := f.seek(run.first)
+	if place.leaf >= 0 && f.run(place).contains(run.first) {
 		return
 	}
-	n, hasNext := f.next(p)
-	joinsNext := hasNext && r.last.Next() == f.run(n).first
-	joinsPrev := p.leaf >= 0 && f.run(p).last.Next() == r.first
+	next, hasNext := f.next(place)
+	joinsNext := hasNext && run.last.Next() == f.run(next).first
+	joinsPrev := place.leaf >= 0 && f.run(place).last.Next() == run.first
 	switch {
 	case joinsPrev && joinsNext:
-		f.run(p).last = f.run(n).last
-		f.remove(n)
+		f.run(place).last = f.run(next).last
+		f.remove(next)
 	case joinsPrev:
-		f.run(p).last = r.last
+		f.run(place).last = run.last
 	case joinsNext:
-		f.run(n).first = r.first
+		f.run(next).first = run.first
 	default:
-		f.insert(p, r)
+		f.insert(place, run)
 	}
 }
 
 // seek finds the last run that begins at a or before it.
-func (f *freeSet) seek(a netip.Addr) place {
-	leaf := sort.Search(len(f.leaves), func(i int) bool { return a.Less(f.leaves[i][0].first) }) - 1
+func (f *freeSet) seek(addr netip.Addr) place {
+	leaf := sort.Search(len(f.leaves), func(i int) bool { return addr.Less(f.leaves[i][0].first) }) - 1
 	if leaf < 0 {
 		return place{leaf: -1}
 	}
 	runs := f.leaves[leaf]
-	return place{leaf, sort.Search(len(runs), func(i int) bool { return a.Less(runs[i].first) }) - 1}
+	return place{leaf, sort.Search(len(runs), func(i int) bool { return addr.Less(runs[i].first) }) - 1}
 }
 
 func (f *freeSet) run(p place) *run { return &f.leaves[p.leaf][p.at] }
@@ -123,23 +123,23 @@ func (f *freeSet) next(p place) (place, bool) {
 }
 
 // insert puts r right after p.
-func (f *freeSet) insert(p place, r run) {
-	if p.leaf < 0 {
+func (f *freeSet) insert(after place, span run) {
+	if after.leaf < 0 {
 		if len(f.leaves) == 0 {
-			f.leaves = append(f.leaves, []run{r})
+			f.leaves = append(f.leaves, []run{span})
 			return
 		}
-		p = place{0, -1}
+		after = place{0, -1}
 	}
-	leaf := slices.Insert(f.leaves[p.leaf], p.at+1, r)
-	f.leaves[p.leaf] = leaf
+	leaf := slices.Insert(f.leaves[after.leaf], after.at+1, span)
+	f.leaves[after.leaf] = leaf
 	if len(leaf) <= leafSize {
 		return
 	}
 	half := len(leaf) / 2
 	right := slices.Clone(leaf[half:])
-	f.leaves[p.leaf] = leaf[:half:half]
-	f.leaves = slices.Insert(f.leaves, p.leaf+1, right)
+	f.leaves[after.leaf] = leaf[:half:half]
+	f.leaves = slices.Insert(f.leaves, after.leaf+1, right)
 }
 
 func (f *freeSet) remove(p place) {

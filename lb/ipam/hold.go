@@ -14,32 +14,32 @@ import (
 // An object that names the Service may be about to go: another leader released it, and removes it
 // as it knows it. So where no status shows the address yet, the object is renewed first; what
 // that one removes is then another version.
-func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string, shown bool) Write {
-	x := s.addresses.of(a)
+func (s *State) ToHold(addr netip.Addr, key lb.ServiceKey, uid string, shown bool) Write {
+	record := s.addresses.of(addr)
 	switch {
-	case x.foreign:
+	case record.foreign:
 		return Write{Verb: Refused}
-	case x.object == nil:
-		return Write{Verb: Create, Object: Object{Addr: a}}
+	case record.object == nil:
+		return Write{Verb: Create, Object: Object{Addr: addr}}
 	}
-	o := *x.object
-	switch named := o.HeldBy(k); {
-	case named && o.parentUIDWith(k, uid) == o.ParentUID:
-		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} }) // it has it again
+	object := *record.object
+	switch named := object.HeldBy(key); {
+	case named && object.parentUIDWith(key, uid) == object.ParentUID:
+		s.addresses.learn(addr, func(x *addressRecord) { x.releasing = lb.ServiceKey{} }) // it has it again
 		if !shown {
-			return Write{Verb: Update, Object: o, Holders: o.Holders, ParentUID: o.ParentUID, Renew: true}
+			return Write{Verb: Update, Object: object, Holders: object.Holders, ParentUID: object.ParentUID, Renew: true}
 		}
 		return Write{}
 	case named:
-		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })
-		return Write{Verb: Update, Object: o, Holders: o.Holders, ParentUID: uid, Confirm: true}
-	case x.releasing != (lb.ServiceKey{}): // in one write, or nothing would say for a moment that it was released
-		left := Object{Parent: o.Parent, ParentUID: ParentLeft}
-		return Write{Verb: Update, Object: o, Holders: []lb.ServiceKey{k}, ParentUID: left.parentUIDWith(k, uid), Released: true}
-	case !s.ledger.mayStayBeside(a, k):
+		s.addresses.learn(addr, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })
+		return Write{Verb: Update, Object: object, Holders: object.Holders, ParentUID: uid, Confirm: true}
+	case record.releasing != (lb.ServiceKey{}): // in one write, or nothing would say for a moment that it was released
+		left := Object{Parent: object.Parent, ParentUID: ParentLeft}
+		return Write{Verb: Update, Object: object, Holders: []lb.ServiceKey{key}, ParentUID: left.parentUIDWith(key, uid), Released: true}
+	case !s.ledger.mayStayBeside(addr, key):
 		return Write{Verb: Refused}
 	}
-	return Write{Verb: Update, Object: o, Holders: withHolder(o.Holders, k), ParentUID: o.parentUIDWith(k, uid)}
+	return Write{Verb: Update, Object: object, Holders: withHolder(object.Holders, key), ParentUID: object.parentUIDWith(key, uid)}
 }
 
 // mayStayBeside reports whether a holder of an address may be one beside the others.
@@ -53,28 +53,28 @@ func (l *Ledger) mayStayBeside(a netip.Addr, k lb.ServiceKey) bool {
 // that there was when the address was to be released: what was made since then is not the one
 // that was to go. The object of an address without holders stays until it is written down that
 // the address is in quarantine: whoever leads next knows it from one of the two.
-func (s *State) ToRelease(a netip.Addr, k lb.ServiceKey, uid string, first Object, now time.Time) (Write, Effects) {
-	x := s.addresses.of(a)
-	if x.object == nil || !x.object.HeldBy(k) {
-		s.release(a, k, now)
+func (s *State) ToRelease(addr netip.Addr, key lb.ServiceKey, uid string, first Object, now time.Time) (Write, Effects) {
+	x := s.addresses.of(addr)
+	if x.object == nil || !x.object.HeldBy(key) {
+		s.release(addr, key, now)
 		return Write{}, s.out.take()
 	}
-	o := *x.object
+	object := *x.object
 	switch {
-	case o.IsOfAnother(k, uid):
+	case object.IsOfAnother(key, uid):
 		return Write{Verb: Another}, Effects{}
-	case first.UID != "" && (o.UID != first.UID || o.IsOfAnother(k, first.ParentUID)):
+	case first.UID != "" && (object.UID != first.UID || object.IsOfAnother(key, first.ParentUID)):
 		return Write{Verb: Late}, Effects{}
 	}
-	rest := minus(o.Holders, k)
+	rest := minus(object.Holders, key)
 	if len(rest) == 0 {
-		rest = s.ledger.othersAt(a, k) // that are about to join it
+		rest = s.ledger.othersAt(addr, key) // that are about to join it
 	}
 	if len(rest) > 0 {
-		return Write{Verb: Update, Object: o, Holders: rest, ParentUID: o.parentUIDWith(k, ParentLeft)}, Effects{}
+		return Write{Verb: Update, Object: object, Holders: rest, ParentUID: object.parentUIDWith(key, ParentLeft)}, Effects{}
 	}
-	if s.release(a, k, now) {
-		s.addresses.learn(a, func(x *addressRecord) { x.releasing = k })
+	if s.release(addr, key, now) {
+		s.addresses.learn(addr, func(x *addressRecord) { x.releasing = key })
 	}
 	return Write{}, s.out.take()
 }
@@ -92,16 +92,16 @@ func (l *Ledger) othersAt(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey
 
 // release notes that a Service holds an address no more, and offers it. It reports whether
 // nobody holds it.
-func (s *State) release(a netip.Addr, k lb.ServiceKey, now time.Time) bool {
-	held := s.IsHolder(a, k)
-	if !s.ledger.Release(a, k, now) {
+func (s *State) release(addr netip.Addr, k lb.ServiceKey, now time.Time) bool {
+	held := s.IsHolder(addr, k)
+	if !s.ledger.Release(addr, k, now) {
 		if held {
 			s.offerSharers(k, now) // who clashed with it may join the others
 		}
 		return false
 	}
-	if !s.blockShown(a) {
-		s.offerFreed(a, now)
+	if !s.blockShown(addr) {
+		s.offerFreed(addr, now)
 	}
 	s.out.Quarantine = true
 	return true
@@ -131,15 +131,15 @@ func (s *State) Quarantined(now time.Time) (all []Quarantined, releasing []Objec
 	}
 	slices.SortFunc(releasing, func(x, y Object) int { return x.Addr.Compare(y.Addr) })
 	var order [3][]Quarantined
-	for _, r := range s.ledger.Quarantined() {
+	for _, quarantined := range s.ledger.Quarantined() {
 		switch {
-		case !r.Until.After(now):
-		case s.addresses.of(r.Addr).releasing == lb.ServiceKey{}:
-			order[0] = append(order[0], r)
-		case len(s.Holds(r.Owner)) > 0:
-			order[1] = append(order[1], r)
+		case !quarantined.Until.After(now):
+		case s.addresses.of(quarantined.Addr).releasing == lb.ServiceKey{}:
+			order[0] = append(order[0], quarantined)
+		case len(s.Holds(quarantined.Owner)) > 0:
+			order[1] = append(order[1], quarantined)
 		default:
-			order[2] = append(order[2], r)
+			order[2] = append(order[2], quarantined)
 		}
 	}
 	return slices.Concat(order[:]...), releasing

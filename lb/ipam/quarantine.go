@@ -51,19 +51,19 @@ func (l *Ledger) blockedQuarantines() (all []Quarantined) {
 }
 
 // Quarantine puts a free address into quarantine, and one that is blocked once it no longer is.
-func (l *Ledger) Quarantine(r Quarantined) {
-	if c, held := l.holdings[r.Addr]; held {
+func (l *Ledger) Quarantine(quarantined Quarantined) {
+	if c, held := l.holdings[quarantined.Addr]; held {
 		if c.foreign() {
-			c.quarantine = new(r)
-			l.holdings[r.Addr] = c
+			c.quarantine = new(quarantined)
+			l.holdings[quarantined.Addr] = c
 		}
 		return
 	}
-	l.endQuarantine(r.Addr)
-	l.quarantine[r.Addr] = r
-	l.former[r.Owner] = insertQuarantined(l.former[r.Owner], r)
-	l.queue = insertQuarantined(l.queue, r)
-	l.quarantineInPool(r)
+	l.endQuarantine(quarantined.Addr)
+	l.quarantine[quarantined.Addr] = quarantined
+	l.former[quarantined.Owner] = insertQuarantined(l.former[quarantined.Owner], quarantined)
+	l.queue = insertQuarantined(l.queue, quarantined)
+	l.quarantineInPool(quarantined)
 }
 
 // quarantineInPool has the pool of an address know, if it has one. What is kept for somebody is in no
@@ -77,16 +77,16 @@ func (l *Ledger) quarantineInPool(r Quarantined) {
 
 // insertQuarantined keeps a queue sorted; a new entry nearly always belongs at its end, or
 // takes the place of one whose quarantine has ended.
-func insertQuarantined(q []Quarantined, r Quarantined) []Quarantined {
-	if n := len(q); n == 0 || compareQuarantined(q[n-1], r) < 0 {
-		return append(q, r)
+func insertQuarantined(quarantined []Quarantined, entry Quarantined) []Quarantined {
+	if n := len(quarantined); n == 0 || compareQuarantined(quarantined[n-1], entry) < 0 {
+		return append(quarantined, entry)
 	}
-	i, found := slices.BinarySearchFunc(q, r, compareQuarantined)
+	i, found := slices.BinarySearchFunc(quarantined, entry, compareQuarantined)
 	if found {
-		q[i] = r
-		return q
+		quarantined[i] = entry
+		return quarantined
 	}
-	return slices.Insert(q, i, r)
+	return slices.Insert(quarantined, i, entry)
 }
 
 // quarantineOf is the quarantine of an address, or the one that it is in once it no longer is
@@ -103,34 +103,34 @@ func (l *Ledger) inQuarantine(r Quarantined) bool { return l.quarantine[r.Addr] 
 
 // endQuarantine ends the quarantine of a and returns it; nil: it was in none. The address is
 // then neither in quarantine nor free.
-func (l *Ledger) endQuarantine(a netip.Addr) *Quarantined {
-	r, was := l.quarantine[a]
+func (l *Ledger) endQuarantine(addr netip.Addr) *Quarantined {
+	quarantined, was := l.quarantine[addr]
 	if !was {
 		return nil
 	}
-	delete(l.quarantine, a)
-	own := l.former[r.Owner]
-	if own = slices.DeleteFunc(own, func(x Quarantined) bool { return x.Addr == a }); len(own) == 0 {
-		delete(l.former, r.Owner)
+	delete(l.quarantine, addr)
+	own := l.former[quarantined.Owner]
+	if own = slices.DeleteFunc(own, func(x Quarantined) bool { return x.Addr == addr }); len(own) == 0 {
+		delete(l.former, quarantined.Owner)
 	} else {
-		l.former[r.Owner] = own
+		l.former[quarantined.Owner] = own
 	}
-	if s := l.stockOf(a); s != nil {
+	if s := l.stockOf(addr); s != nil {
 		s.quarantine = l.trim(s.quarantine)
 	}
 	l.queue = l.trim(l.queue)
-	return new(r)
+	return new(quarantined)
 }
 
 // trim drops what has ended from the front of a queue.
-func (l *Ledger) trim(q []Quarantined) []Quarantined {
-	for len(q) > 0 && !l.inQuarantine(q[0]) {
-		q = q[1:]
+func (l *Ledger) trim(quarantined []Quarantined) []Quarantined {
+	for len(quarantined) > 0 && !l.inQuarantine(quarantined[0]) {
+		quarantined = quarantined[1:]
 	}
-	if len(q) == 0 {
+	if len(quarantined) == 0 {
 		return nil
 	}
-	return q
+	return quarantined
 }
 
 // endQuarantines frees the addresses whose quarantine is over.

@@ -27,14 +27,14 @@ func (all addresses) of(a netip.Addr) addressRecord {
 }
 
 // learn changes what is known of an address.
-func (all addresses) learn(a netip.Addr, change func(*addressRecord)) {
-	x := all.of(a)
-	change(&x)
-	if x.object == nil && !x.foreign && x.releasing == (lb.ServiceKey{}) && len(x.shownBy) == 0 {
-		delete(all, a)
+func (all addresses) learn(addr netip.Addr, change func(*addressRecord)) {
+	record := all.of(addr)
+	change(&record)
+	if record.object == nil && !record.foreign && record.releasing == (lb.ServiceKey{}) && len(record.shownBy) == 0 {
+		delete(all, addr)
 		return
 	}
-	all[a] = &x
+	all[addr] = &record
 }
 
 // Object returns the object of an address; zero: it has none of ours.
@@ -96,14 +96,14 @@ func (all services) Told(k lb.ServiceKey, uid string) (d Decision, told bool) {
 }
 
 // learn changes what is known of a Service.
-func (all services) learn(k lb.ServiceKey, change func(*serviceRecord)) {
-	x := all[k]
+func (all services) learn(key lb.ServiceKey, change func(*serviceRecord)) {
+	x := all[key]
 	if x == nil {
 		x = &serviceRecord{}
-		all[k] = x
+		all[key] = x
 	}
 	if change(x); x.last == nil && len(x.shows) == 0 {
-		delete(all, k)
+		delete(all, key)
 	}
 }
 

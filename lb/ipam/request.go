@@ -43,15 +43,15 @@ func (p Port) Compare(o Port) int {
 
 // inCommon reports whether two sorted slices have an element in common. It compares no
 // more often than there are elements in both.
-func inCommon[T any](x, y []T, compare func(T, T) int) bool {
-	for len(x) > 0 && len(y) > 0 {
-		switch c := compare(x[0], y[0]); {
+func inCommon[T any](left, right []T, compare func(T, T) int) bool {
+	for len(left) > 0 && len(right) > 0 {
+		switch c := compare(left[0], right[0]); {
 		case c == 0:
 			return true
 		case c < 0:
-			x = x[1:]
+			left = left[1:]
 		default:
-			y = y[1:]
+			right = right[1:]
 		}
 	}
 	return false
@@ -62,18 +62,18 @@ func (h Holder) equal(o Holder) bool {
 	return h.Service == o.Service && h.Sharing == o.Sharing && h.Backends == o.Backends && slices.Equal(h.Ports, o.Ports)
 }
 
-// refusesToShare says why h cannot hold a VIP beside o; empty: it can.
-func (h Holder) refusesToShare(o Holder) lb.Reason {
+// refusesToShare says why one holder cannot hold a VIP beside another; empty: it can.
+func (h Holder) refusesToShare(holder Holder) lb.Reason {
 	switch {
 	case h.Sharing == "":
 		return lb.AddressInUse
-	case h.Service.Namespace != o.Service.Namespace:
+	case h.Service.Namespace != holder.Service.Namespace:
 		return lb.SharingNamespace
-	case h.Sharing != o.Sharing:
+	case h.Sharing != holder.Sharing:
 		return lb.SharingKeyDiffers
-	case inCommon(h.Ports, o.Ports, Port.Compare):
+	case inCommon(h.Ports, holder.Ports, Port.Compare):
 		return lb.SharingPortInUse
-	case h.Backends != o.Backends:
+	case h.Backends != holder.Backends:
 		return lb.SharingBackendsDiffer
 	}
 	return ""

@@ -24,13 +24,13 @@ func (s *search) share(f lb.Family) {
 		}
 	}
 	for i := firstNotIn(all, taken); i < len(all); i += firstNotIn(all[i:], taken) {
-		a := all[i]
-		if !s.lets(a) {
-			i = past(all, s.l.lastAlike(a))
+		addr := all[i]
+		if !s.lets(addr) {
+			i = past(all, s.l.lastAlike(addr))
 			continue
 		}
-		if s.unavailable(a).Reason == "" {
-			s.take(a)
+		if s.unavailable(addr).Reason == "" {
+			s.take(addr)
 			return
 		}
 		i++

@@ -132,20 +132,20 @@ func (m *Mesh) Set(ctx context.Context, configs []Config) error {
 
 func (m *Mesh) set(ctx context.Context, config Config) error {
 	m.mu.Lock()
-	l := m.links[config.Subnet]
+	have := m.links[config.Subnet]
 	m.mu.Unlock()
-	if l != nil {
-		return l.set(ctx, config)
+	if have != nil {
+		return have.set(ctx, config)
 	}
-	l = &link{mesh: m, wake: make(chan struct{}, 1)}
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	err := l.set(ctx, config)
-	l.evidence.observe(uptime.Now()) // else its first turn would be told as one after a pause
+	have = &link{mesh: m, wake: make(chan struct{}, 1)}
+	have.ctx, have.stop = context.WithCancel(context.Background())
+	err := have.set(ctx, config)
+	have.evidence.observe(uptime.Now()) // else its first turn would be told as one after a pause
 	m.mu.Lock()
-	m.links[config.Subnet] = l
+	m.links[config.Subnet] = have
 	m.mu.Unlock()
-	l.done.Add(1)
-	go l.run()
+	have.done.Add(1)
+	go have.run()
 	return err
 }
 
@@ -169,14 +169,14 @@ func (l *link) set(ctx context.Context, config Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, machine := range config.Machines {
-		x := staying[machine]
-		if x == nil {
-			x = &member{MachineState: MachineState{Machine: machine, Since: time.Now()}, peer: peer{opened: uptime.Now()}}
+		added := staying[machine]
+		if added == nil {
+			added = &member{MachineState: MachineState{Machine: machine, Since: time.Now()}, peer: peer{opened: uptime.Now()}}
 		}
-		if err := l.configure(x, config); err != nil {
+		if err := l.configure(added, config); err != nil {
 			errs = append(errs, fmt.Errorf("mesh of %v: %s: %w", config.Subnet, machine.Name, err))
 		}
-		members = append(members, x)
+		members = append(members, added)
 	}
 	l.settle(config, members)
 	return errors.Join(errs...)

@@ -19,27 +19,27 @@ func parseARP(data []byte) (packet, bool) {
 	if len(data) < arpLength || binary.BigEndian.Uint64(data)>>16 != arpEthernetIPv4 {
 		return packet{}, false
 	}
-	var p packet
-	copy(p.mac[:], data[8:14])
-	p.sender = netip.AddrFrom4([4]byte(data[14:18]))
+	var parsed packet
+	copy(parsed.mac[:], data[8:14])
+	parsed.sender = netip.AddrFrom4([4]byte(data[14:18]))
 	target := netip.AddrFrom4([4]byte(data[24:28]))
-	if !p.mac.isUnicast() {
+	if !parsed.mac.isUnicast() {
 		return packet{}, false
 	}
-	if !p.sender.IsUnspecified() {
-		p.asserts = p.sender
+	if !parsed.sender.IsUnspecified() {
+		parsed.asserts = parsed.sender
 	}
 	switch binary.BigEndian.Uint16(data[6:8]) {
 	case arpRequest:
-		if target != p.sender { // an announcement asks for nothing
-			p.asks = target
+		if target != parsed.sender { // an announcement asks for nothing
+			parsed.asks = target
 		}
 	case arpReply:
-		p.answers = true
+		parsed.answers = true
 	default:
 		return packet{}, false
 	}
-	return p, true
+	return parsed, true
 }
 
 // arp is a frame with an ARP packet.

@@ -84,15 +84,15 @@ func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Add
 }
 
 func (l *link) ask(ctx context.Context, addr netip.Addr, tries int, every time.Duration, inquiry inquiry) ([]MAC, error) {
-	w := &waiter{addr: addr, from: make(chan MAC, maxAnswers)}
-	l.wait(w)
-	defer l.stopWaiting(w)
+	waiting := &waiter{addr: addr, from: make(chan MAC, maxAnswers)}
+	l.wait(waiting)
+	defer l.stopWaiting(waiting)
 	var answers []MAC
 	for range tries {
-		if err := l.question(w, inquiry.anonymous); err != nil {
+		if err := l.question(waiting, inquiry.anonymous); err != nil {
 			return answers, err
 		}
-		if err := w.collect(ctx, every, inquiry.all, &answers); err != nil || len(answers) > 0 && !inquiry.all {
+		if err := waiting.collect(ctx, every, inquiry.all, &answers); err != nil || len(answers) > 0 && !inquiry.all {
 			return answers, err
 		}
 	}

@@ -67,17 +67,17 @@ func (p *program) land(from int) { (*p)[from].K = uint32(len(*p) - from - 1) }
 // filter is the program that lets through what the link has to hear, and of frames for other
 // hosts, of other VLANs and those sent by this machine nothing.
 func filter(audible audible, ipv4 bool) program {
-	var p program
-	p.load(unix.BPF_W, packetType)
-	p.add(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, unix.PACKET_MULTICAST, 0, 1)
-	p.end(drop)
+	var code program
+	code.load(unix.BPF_W, packetType)
+	code.add(unix.BPF_JMP|unix.BPF_JGT|unix.BPF_K, unix.PACKET_MULTICAST, 0, 1)
+	code.end(drop)
 	if ipv4 {
-		p.filterARP(audible)
+		code.filterARP(audible)
 	} else {
-		p.filterND(audible)
+		code.filterND(audible)
 	}
-	p.end(drop)
-	return p
+	code.end(drop)
+	return code
 }
 
 func (p *program) filterARP(audible audible) {
@@ -201,14 +201,14 @@ func joinClosest(ranges []span, limit int) []span {
 func chunksBy[T any, K comparable](all []T, key func(T) K) func(func([]T) bool) {
 	return func(yield func([]T) bool) {
 		for len(all) > 0 {
-			n := 1
-			for n < len(all) && key(all[n]) == key(all[0]) {
-				n++
+			size := 1
+			for size < len(all) && key(all[size]) == key(all[0]) {
+				size++
 			}
-			if !yield(all[:n]) {
+			if !yield(all[:size]) {
 				return
 			}
-			all = all[n:]
+			all = all[size:]
 		}
 	}
 }

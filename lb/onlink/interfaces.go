@@ -87,14 +87,14 @@ func dump(fd int, request uint16, take func(syscall.NetlinkMessage)) error {
 	interrupted := false
 	buf := make([]byte, 64<<10)
 	for {
-		n, _, err := unix.Recvfrom(fd, buf, 0)
+		size, _, err := unix.Recvfrom(fd, buf, 0)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("rtnetlink: %w", err)
 		}
-		messages, err := syscall.ParseNetlinkMessage(buf[:n])
+		messages, err := syscall.ParseNetlinkMessage(buf[:size])
 		if err != nil {
 			return fmt.Errorf("rtnetlink: %w", err)
 		}

@@ -94,26 +94,26 @@ func (l *link) setVIPs(c Config, now time.Duration) (added bool) {
 	for _, a := range c.Watched {
 		want[a] = false
 	}
-	for addr, v := range l.vips {
+	for addr, have := range l.vips {
 		claim, kept := want[addr]
 		if !kept {
 			delete(l.vips, addr)
 		}
-		if v.claimed && !claim {
+		if have.claimed && !claim {
 			l.log.Info("Address is released", "address", addr.String())
-			v.claimed, v.conflict, v.tellAt = false, Conflict{}, 0
+			have.claimed, have.conflict, have.tellAt = false, Conflict{}, 0
 		}
 	}
 	for addr, claim := range want {
-		v := l.vips[addr]
-		if v == nil {
-			v = &vip{}
-			l.vips[addr], added = v, true
+		have := l.vips[addr]
+		if have == nil {
+			have = &vip{}
+			l.vips[addr], added = have, true
 		}
-		if claim && !v.claimed {
+		if claim && !have.claimed {
 			l.log.Info("Address is claimed", "address", addr.String())
-			v.claimed = true
-			v.announcement.begin(now)
+			have.claimed = true
+			have.announcement.begin(now)
 		}
 	}
 	l.sorted = slices.SortedFunc(maps.Keys(l.vips), netip.Addr.Compare)
@@ -251,20 +251,20 @@ func (l *link) tune() {
 }
 
 func (l *link) audible() audible {
-	var a audible
+	var heard audible
 	for _, addr := range l.sorted {
 		if l.vips[addr].claimed {
-			a.asked = append(a.asked, addr)
+			heard.asked = append(heard.asked, addr)
 		}
 	}
-	a.asserted = l.sorted
+	heard.asserted = l.sorted
 	answered := slices.Collect(maps.Keys(l.machines))
 	for w := range l.waiting {
 		answered = append(answered, w.addr)
 	}
 	slices.SortFunc(answered, netip.Addr.Compare)
-	a.answered = slices.Compact(answered)
-	return a
+	heard.answered = slices.Compact(answered)
+	return heard
 }
 
 func (l *link) isOn(f networkInterface) bool {

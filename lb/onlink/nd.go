@@ -48,16 +48,16 @@ func parseND(source MAC, data []byte) (packet, bool) {
 	if length < ndLength || len(data) < ipv6Header+length || src.IsMulticast() {
 		return packet{}, false
 	}
-	m := data[ipv6Header : ipv6Header+length]
-	target := netip.AddrFrom16([16]byte(m[8:24]))
-	if m[1] != 0 || target.IsMulticast() || target.IsUnspecified() || checksum(src, dst, m) != 0 {
+	message := data[ipv6Header : ipv6Header+length]
+	target := netip.AddrFrom16([16]byte(message[8:24]))
+	if message[1] != 0 || target.IsMulticast() || target.IsUnspecified() || checksum(src, dst, message) != 0 {
 		return packet{}, false
 	}
-	switch m[0] {
+	switch message[0] {
 	case typeNS:
-		return parseNS(source, src, dst, target, m[ndLength:])
+		return parseNS(source, src, dst, target, message[ndLength:])
 	case typeNA:
-		return parseNA(source, src, dst, target, m)
+		return parseNA(source, src, dst, target, message)
 	}
 	return packet{}, false
 }
@@ -73,14 +73,14 @@ func parseNS(source MAC, src, dst, target netip.Addr, options []byte) (packet, b
 	if !found {
 		mac = source
 	}
-	p := packet{mac: mac, sender: src}
+	parsed := packet{mac: mac, sender: src}
 	if !dad {
-		p.asserts = src
+		parsed.asserts = src
 	}
 	if src != target {
-		p.asks = target
+		parsed.asks = target
 	}
-	return p, mac.isUnicast()
+	return parsed, mac.isUnicast()
 }
 
 func parseNA(source MAC, src, dst, target netip.Addr, m []byte) (packet, bool) {

@@ -131,7 +131,7 @@ func (r *Responder) follow(notifications *os.File) {
 	buf := make([]byte, 64<<10)
 	for {
 		_ = notifications.SetReadDeadline(time.Now().Add(pollInterval))
-		n, err := notifications.Read(buf)
+		size, err := notifications.Read(buf)
 		r.mu.Lock()
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, unix.ENOBUFS) {
 			r.unwatch(err)
@@ -139,7 +139,7 @@ func (r *Responder) follow(notifications *os.File) {
 			return
 		}
 		// An error is the deadline, or says that notifications were lost.
-		if !r.closed && (err != nil || r.concerns(buf[:n])) {
+		if !r.closed && (err != nil || r.concerns(buf[:size])) {
 			if err := r.refresh(); err != nil {
 				r.options.Log.Error(err, "Cannot read the interfaces")
 			}

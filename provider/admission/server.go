@@ -90,28 +90,28 @@ func (s *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 // answer reads a review and writes its response.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		http.Error(w, "a review is posted", http.StatusMethodNotAllowed)
+func (s *Server) answer(response http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodPost {
+		http.Error(response, "a review is posted", http.StatusMethodNotAllowed)
 		return
 	}
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
-	case <-r.Context().Done():
+	case <-request.Context().Done():
 		return
 	}
 	var review admissionv1.AdmissionReview
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyBytes)).Decode(&review)
+	err := json.NewDecoder(http.MaxBytesReader(response, request.Body, bodyBytes)).Decode(&review)
 	if err == nil && (review.Request == nil || review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")) {
 		err = errors.New("it has no request of admission.k8s.io/v1")
 	}
 	if err != nil {
-		http.Error(w, fmt.Sprintf("not an AdmissionReview that is read here: %v", err), http.StatusBadRequest)
+		http.Error(response, fmt.Sprintf("not an AdmissionReview that is read here: %v", err), http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{ // whoever asked may be gone
+	response.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(response).Encode(admissionv1.AdmissionReview{ // whoever asked may be gone
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: review.Kind},
 		Response: Review(review.Request),
 	})

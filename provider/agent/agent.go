@@ -87,29 +87,29 @@ type Agent struct {
 }
 
 // New returns an agent that has not touched anything yet.
-func New(o Options) *Agent {
-	if o.Log == nil {
-		o.Log = slog.Default()
+func New(options Options) *Agent {
+	if options.Log == nil {
+		options.Log = slog.Default()
 	}
-	a := &Agent{
-		o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), drain: plan.Drain{Time: o.DrainTime},
-		outside: outside{speaker: o.Speaker, table: o.Table, witnesses: link.NewWitnesses(o.Log, kernel.GatewaysOn)},
-		disk:    onDisk{saver: disk.NewSaver(o.Log)}, routers: routers{rotation: rotation{log: o.Log}}, grace: grace{boot: bootGrace, silence: heardLately},
+	agent := &Agent{
+		o: options, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), drain: plan.Drain{Time: options.DrainTime},
+		outside: outside{speaker: options.Speaker, table: options.Table, witnesses: link.NewWitnesses(options.Log, kernel.GatewaysOn)},
+		disk:    onDisk{saver: disk.NewSaver(options.Log)}, routers: routers{rotation: rotation{log: options.Log}}, grace: grace{boot: bootGrace, silence: heardLately},
 	}
-	a.sources = watch.New(o.Log, o.Client, o.Namespace, o.NodeName, a.touch)
-	a.kubeProxy.health = proxy.NewHealth(o.ProxyURL, a.touch)
-	if o.Wire != nil && o.Mesh != nil {
-		a.outside.links = link.New(o.Log, o.Wire, o.Mesh, a.touch)
+	agent.sources = watch.New(options.Log, options.Client, options.Namespace, options.NodeName, agent.touch)
+	agent.kubeProxy.health = proxy.NewHealth(options.ProxyURL, agent.touch)
+	if options.Wire != nil && options.Mesh != nil {
+		agent.outside.links = link.New(options.Log, options.Wire, options.Mesh, agent.touch)
 	}
-	a.outside.owners = link.NewOwners(o.Log, o.Client, o.NodeName)
-	a.kubeProxy.gate = new(proxy.Gate)
-	if o.ProxyURL != "" {
-		a.kubeProxy.gate = proxy.NewGate(&kubeproxy.Prober{}, a.touch)
+	agent.outside.owners = link.NewOwners(options.Log, options.Client, options.NodeName)
+	agent.kubeProxy.gate = new(proxy.Gate)
+	if options.ProxyURL != "" {
+		agent.kubeProxy.gate = proxy.NewGate(&kubeproxy.Prober{}, agent.touch)
 	}
-	a.reporting.board = report.NewBoard(o.NodeName, report.Ask{Sessions: o.Speaker.State, LastSeen: a.sources.LastSeen, Links: a.outside.links})
-	a.reporting.writer = report.NewWriter(o.Log, o.Client, o.NodeName, a.sources.Self)
-	a.reporting.writer.Stuck = a.reporting.board.IsStuck
-	return a
+	agent.reporting.board = report.NewBoard(options.NodeName, report.Ask{Sessions: options.Speaker.State, LastSeen: agent.sources.LastSeen, Links: agent.outside.links})
+	agent.reporting.writer = report.NewWriter(options.Log, options.Client, options.NodeName, agent.sources.Self)
+	agent.reporting.writer.Stuck = agent.reporting.board.IsStuck
+	return agent
 }
 
 // Handler serves /healthz, /readyz, /metrics and /status.
@@ -284,16 +284,16 @@ func (a *Agent) checkSettings() {
 	if !a.planned.once {
 		return // it may wait for its inventory still
 	}
-	m, err := a.inputs.Machine()
+	machine, err := a.inputs.Machine()
 	if err != nil {
 		return
 	}
-	a.findWitnesses(m)
-	found, err := kernel.BadSettings(m.Addresses, a.planned.plan.Routing.Routes)
+	a.findWitnesses(machine)
+	found, err := kernel.BadSettings(machine.Addresses, a.planned.plan.Routing.Routes)
 	if a.o.SetSysctls && len(found) > 0 {
 		a.o.Log.Info("changing kernel settings", "settings", fmt.Sprint(found))
 		err = errors.Join(err, kernel.FixSettings(found))
-		found, _ = kernel.BadSettings(m.Addresses, a.planned.plan.Routing.Routes)
+		found, _ = kernel.BadSettings(machine.Addresses, a.planned.plan.Routing.Routes)
 	}
 	if err != nil {
 		a.o.Log.Warn("kernel settings", "err", err)

@@ -42,17 +42,17 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	if _, asked := a.kubeProxy.health.State(); !asked {
 		return inventory.Machine{}, a.wait("kube-proxy's health")
 	}
-	m, err := a.inputs.Machine()
+	machine, err := a.inputs.Machine()
 	if err != nil {
 		return inventory.Machine{}, a.wait(noMachine(err))
 	}
-	a.rotate(m)
+	a.rotate(machine)
 	if a.wait(missing); missing == "" && a.inputs.Trial == nil { // a process that follows begins with what is in force
 		kept := a.inputs
 		kept.Passwords = a.routers.rotation.kept(kept.Passwords)
 		a.disk.saver.Save(kept)
 	}
-	return m, true
+	return machine, true
 }
 
 // rotate decides which passwords sessions are planned with.

@@ -16,20 +16,20 @@ import (
 // pass takes a snapshot, plans, applies and reports.
 func (a *Agent) pass(ctx context.Context) {
 	started := time.Now()
-	m, ok := a.observe(ctx)
+	machine, ok := a.observe(ctx)
 	if !ok {
 		a.tell()
 		a.publish()
 		return
 	}
-	a.enter(a.drain.At(started, m.State == inventory.StateMaintenance, !a.planned.once))
+	a.enter(a.drain.At(started, machine.State == inventory.StateMaintenance, !a.planned.once))
 	healthy, _ := a.kubeProxy.health.State()
 	st := a.step(started)
-	a.decide(m, healthy, st)
+	a.decide(machine, healthy, st)
 	a.observePlan(started)
 	if !a.planned.once && a.kubeProxy.gate.AwaitFirst(ctx) { // routers take what is missing from the first words for gone
 		a.admit(time.Now())
-		a.decide(m, healthy, st)
+		a.decide(machine, healthy, st)
 		a.observePlan(time.Now())
 	}
 	a.routers.tried.begin(a.inputs.Trial, a.routers.sessions)
@@ -61,13 +61,13 @@ type basis struct {
 
 // decide makes the plan, unless all that it depends on is as it was: most events change
 // nothing of it.
-func (a *Agent) decide(m inventory.Machine, healthy bool, st plan.Step) {
+func (a *Agent) decide(machine inventory.Machine, healthy bool, st plan.Step) {
 	now := basis{plan.Key{Version: a.inputs.Version, Step: st}, a.phase.Draining, a.phase.Withdrawn, healthy, a.known.unlisted}
 	if a.planned.once && now == a.planned.basis && !a.routers.changed {
 		return
 	}
 	a.planned.inSync, a.planned.basis = false, now
-	a.planned.plan = plan.Of(&a.planned.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.planned.plan = plan.Of(&a.planned.announcer, a.inputs, machine, a.phase, healthy, st, a.routes(machine, st))
 	a.planned.plan.BGP.Restarting = a.planned.restarting
 	for i, s := range a.planned.plan.BGP.Sessions {
 		a.planned.plan.BGP.Sessions[i].Password = a.routers.rotation.password(s.Session, a.inputs.Passwords)
@@ -75,7 +75,7 @@ func (a *Agent) decide(m inventory.Machine, healthy bool, st plan.Step) {
 	if a.known.unlisted {
 		a.planned.plan.Links = nil
 	}
-	a.setLinks(m)
+	a.setLinks(machine)
 }
 
 // observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
@@ -110,49 +110,49 @@ func (a *Agent) step(now time.Time) plan.Step {
 }
 
 // routes plans the routes unless what they depend on is as it was.
-func (a *Agent) routes(m inventory.Machine, st plan.Step) routing.Table {
+func (a *Agent) routes(machine inventory.Machine, st plan.Step) routing.Table {
 	now := plan.Key{Version: a.inputs.Version.ForRoutes(), Step: st}
 	if a.planned.once && now == a.planned.routesKey && !a.routers.changed {
 		return a.planned.plan.Routing
 	}
 	a.planned.routesKey, a.routers.changed = now, false
-	view := plan.RoutingView(a.inputs, m, st.Routes, a.routers.down)
+	view := plan.RoutingView(a.inputs, machine, st.Routes, a.routers.down)
 	view.VXLAN, view.AlsoVXLAN = st.VXLAN, st.AlsoVXLAN
-	t := a.planned.router.Plan(view)
+	table := a.planned.router.Plan(view)
 	if st.Tunnel && st.Routes != inventory.ModeOverlay {
 		view.Mode = inventory.ModeOverlay
-		t.Tunnel = routing.Plan(view).Tunnel
+		table.Tunnel = routing.Plan(view).Tunnel
 	}
-	tellRefusals(a.o.Log, a.planned.plan.Routing.Refusals, t.Refusals)
-	tellCoarse(a.o.Log, a.planned.plan.Routing.Coarse, t.Coarse)
-	return t
+	tellRefusals(a.o.Log, a.planned.plan.Routing.Refusals, table.Refusals)
+	tellCoarse(a.o.Log, a.planned.plan.Routing.Coarse, table.Coarse)
+	return table
 }
 
 // tellRefusals logs which pod CIDRs are not routed that were.
 func tellRefusals(log *slog.Logger, before, now []routing.Refusal) {
 	told := 0
-	for _, r := range now {
-		if slices.Contains(before, r) {
+	for _, refusal := range now {
+		if slices.Contains(before, refusal) {
 			continue
 		}
 		if told++; told > refusalsTold {
 			log.Warn("more pod CIDRs have no route; see /status", "all", len(now))
 			return
 		}
-		log.Warn("a pod CIDR has no route", "node", r.Node, "cidr", r.CIDR, "reason", r.Reason, "holder", r.Other)
+		log.Warn("a pod CIDR has no route", "node", refusal.Node, "cidr", refusal.CIDR, "reason", refusal.Reason, "holder", refusal.Other)
 	}
 }
 
 // apply has the plan carried out. What fails does not stop the rest.
 func (a *Agent) apply(ctx context.Context) error {
-	t := a.planned.plan.Routing
+	table := a.planned.plan.Routing
 	var tunnelErr error
-	if t.Tunnel.Exists() {
-		tunnelErr = a.outside.table.SetTunnel(ctx, t.Tunnel)
+	if table.Tunnel.Exists() {
+		tunnelErr = a.outside.table.SetTunnel(ctx, table.Tunnel)
 	}
 	var tableErr error
-	a.planned.reached, tableErr = a.outside.table.Set(ctx, t.Routes)
-	if !t.Tunnel.Exists() {
+	a.planned.reached, tableErr = a.outside.table.Set(ctx, table.Routes)
+	if !table.Tunnel.Exists() {
 		tunnelErr = a.outside.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
 	if first := a.planned.reached.Retried; len(first) > 0 {

@@ -57,25 +57,25 @@ func (a *Agent) tell() {
 }
 
 // condition is what the Node is to bear; due: there is something to say.
-func (a *Agent) condition() (c plan.Condition, due bool) {
-	s := a.tally().Statement().Outdated(a.reporting.unread)
-	s.Report.Passwords, s.Report.RulesLost = a.routers.rotation.refused(), a.kubeProxy.gate.RulesLost()
+func (a *Agent) condition() (condition plan.Condition, due bool) {
+	statement := a.tally().Statement().Outdated(a.reporting.unread)
+	statement.Report.Passwords, statement.Report.RulesLost = a.routers.rotation.refused(), a.kubeProxy.gate.RulesLost()
 	if a.inputs.Trial != nil && a.routers.tried.said.ID == a.inputs.Trial.ID {
-		s.Report.Trial = a.routers.tried.said
+		statement.Report.Trial = a.routers.tried.said
 	}
-	s.Report.NameLinks(a.outside.links.Problems())
-	s.Report.NameSettings(report.Settings(a.reporting.settings))
+	statement.Report.NameLinks(a.outside.links.Problems())
+	statement.Report.NameSettings(report.Settings(a.reporting.settings))
 	if a.waiting.what != "" && time.Since(a.waiting.since) >= waitsLong {
-		s = s.Waits(a.waiting.what)
+		statement = statement.Waits(a.waiting.what)
 	}
-	c = s.Condition()
-	return c, a.planned.once || c.Ready == corev1.ConditionFalse
+	condition = statement.Condition()
+	return condition, a.planned.once || condition.Ready == corev1.ConditionFalse
 }
 
 // tally counts what the condition says. A session counts when it is up and its
 // router was told all of the machine's pod CIDRs that it is to know.
 func (a *Agent) tally() report.Tally {
-	t := report.Tally{Routes: a.planned.reached.Have, RoutesWanted: a.planned.reached.Want, SessionsWanted: len(a.planned.plan.BGP.Sessions)}
+	tally := report.Tally{Routes: a.planned.reached.Have, RoutesWanted: a.planned.reached.Want, SessionsWanted: len(a.planned.plan.BGP.Sessions)}
 	for _, want := range a.planned.plan.BGP.Sessions {
 		i := slices.IndexFunc(a.routers.sessions, func(s bgp.SessionState) bool {
 			return s.Router == want.Session.Router && s.Addr == want.Session.RouterAddr
@@ -83,21 +83,21 @@ func (a *Agent) tally() report.Tally {
 		cause := bgp.Connecting
 		switch up := i >= 0 && a.routers.sessions[i].Up; {
 		case up && a.told(want, a.routers.sessions[i]):
-			t.Sessions++
+			tally.Sessions++
 			continue
 		case up:
-			t.Lacking++
+			tally.Lacking++
 			cause = lb.CauseLacksPodCIDRs
 		case i >= 0:
 			cause = cmp.Or(a.routers.sessions[i].Cause, cause)
 		}
-		t.Down = append(t.Down, lb.DownSession{Router: want.Session.Router, Peer: want.Session.RouterAddr.String(), Cause: string(cause)})
+		tally.Down = append(tally.Down, lb.DownSession{Router: want.Session.Router, Peer: want.Session.RouterAddr.String(), Cause: string(cause)})
 		if a.routers.down[want.Session.RouterAddr] {
-			t.PassedBy++
+			tally.PassedBy++
 		}
 	}
-	t.CutOff = a.inputs.Inventory != nil && a.inputs.Inventory.PodNetwork.Mode == inventory.ModeFabric && cutOff(a.routers.sessions, time.Now())
-	return t
+	tally.CutOff = a.inputs.Inventory != nil && a.inputs.Inventory.PodNetwork.Mode == inventory.ModeFabric && cutOff(a.routers.sessions, time.Now())
+	return tally
 }
 
 // cutOff reports whether all sessions are down, and have been for so long that no router
@@ -120,7 +120,7 @@ func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
 
 // publish makes the status of the moment the one that is shown.
 func (a *Agent) publish() {
-	s := &report.Status{
+	status := &report.Status{
 		Place: report.Place{Node: a.o.NodeName},
 		State: report.State{
 			WaitingFor: a.waiting.what, Ready: a.planned.once, FromDisk: a.planned.once && !a.known.live, Unread: a.reporting.unread.Sentences(),
@@ -130,14 +130,14 @@ func (a *Agent) publish() {
 	}
 	of := report.Basis{Settings: a.reporting.settings, Plan: a.planned.plan, Offers: a.inputs.Passed, OnLinks: a.outside.links.Refusals(), Reached: a.planned.reached}
 	of.Overdue, of.Lost = a.kubeProxy.gate.WithoutRules()
-	s.ProxyHealthy, _ = a.kubeProxy.health.State()
+	status.ProxyHealthy, _ = a.kubeProxy.health.State()
 	if a.inputs.Inventory != nil {
-		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
+		status.Inventory, status.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
 		if m, err := a.inputs.Machine(); err == nil {
-			s.Machine, s.MachineState = m.Name, string(m.State)
+			status.Machine, status.MachineState = m.Name, string(m.State)
 		}
 	}
-	a.reporting.board.Show(s, of)
+	a.reporting.board.Show(status, of)
 }
 
 // tellUnread logs what is not read where it has changed.

@@ -20,13 +20,13 @@ const neverUpFor = 15 * time.Second
 // for the process before is off for this one too.
 func lostRouters(states []bgp.SessionState, inherited map[netip.Addr]bool, now time.Time) (lost map[netip.Addr]bool, next time.Duration) {
 	up, cameUp := map[bool]bool{}, map[bool]bool{} // by family
-	for _, s := range states {
-		ipv4 := s.Addr.Is4()
-		if s.Up {
+	for _, state := range states {
+		ipv4 := state.Addr.Is4()
+		if state.Up {
 			up[ipv4] = true
-			delete(inherited, s.Addr)
+			delete(inherited, state.Addr)
 		}
-		cameUp[ipv4] = cameUp[ipv4] || s.Up || s.Losses > 0
+		cameUp[ipv4] = cameUp[ipv4] || state.Up || state.Losses > 0
 	}
 	lost = map[netip.Addr]bool{}
 	for _, s := range states {

@@ -16,18 +16,18 @@ func (a *Agent) admit(now time.Time) {
 			a.o.Log.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
 		}
 	}
-	for _, p := range a.kubeProxy.gate.Apply(&a.inputs, now) {
+	for _, passage := range a.kubeProxy.gate.Apply(&a.inputs, now) {
 		switch {
-		case p.Evidence == advertise.Gone:
-			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", p)
+		case passage.Evidence == advertise.Gone:
+			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", passage)
 			continue
-		case p.Question.Lost:
-			tell(slog.LevelInfo, "kube-proxy's rules for a VIP are there again", p)
+		case passage.Question.Lost:
+			tell(slog.LevelInfo, "kube-proxy's rules for a VIP are there again", passage)
 			continue
-		case p.Evidence == advertise.Overdue:
-			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", p)
+		case passage.Evidence == advertise.Overdue:
+			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", passage)
 		}
-		a.reporting.board.WaitedForRules(p.Evidence, p.After)
+		a.reporting.board.WaitedForRules(passage.Evidence, passage.After)
 	}
 	for what, n := range told {
 		if n > refusalsTold {

@@ -14,14 +14,14 @@ type schedule struct {
 	retry time.Duration // after the last failure; 0: the last pass succeeded
 }
 
-// wakeIn has a pass made after d, unless one is due sooner; 0: none.
-func (s *schedule) wakeIn(d time.Duration) {
-	at := time.Now().Add(d)
-	if d <= 0 || !s.due.IsZero() && s.due.Before(at) {
+// wakeIn has a pass made after a duration, unless one is due sooner; 0: none.
+func (s *schedule) wakeIn(duration time.Duration) {
+	at := time.Now().Add(duration)
+	if duration <= 0 || !s.due.IsZero() && s.due.Before(at) {
 		return
 	}
 	s.due = at
-	s.timer.Reset(d)
+	s.timer.Reset(duration)
 }
 
 // fired notes that the timer has fired.

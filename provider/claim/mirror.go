@@ -146,17 +146,17 @@ func (m *Mirror) add(obj any) {
 		m.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", object.Name, "err", err)
 		return
 	}
-	c, ours := Read(object)
+	claim, ours := Read(object)
 	switch {
-	case !c.Addr.IsValid():
+	case !claim.Addr.IsValid():
 	case m.sink != nil && ours:
-		m.sink.Observe(interned(c))
+		m.sink.Observe(interned(claim))
 	case m.sink != nil:
-		m.sink.ObserveForeign(c.Addr)
+		m.sink.ObserveForeign(claim.Addr)
 	case ours:
-		m.objects[c.Addr] = interned(c)
+		m.objects[claim.Addr] = interned(claim)
 	default:
-		delete(m.objects, c.Addr)
+		delete(m.objects, claim.Addr)
 	}
 }
 

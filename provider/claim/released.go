@@ -62,20 +62,20 @@ func (c Client) ReadReleased(ctx context.Context) (Released, error) {
 	if err := inventory.CheckFormat("configmap "+ReleasedName, cm.Annotations, releasedFormat); err != nil {
 		return Released{}, fmt.Errorf("which VIPs were released a moment ago is not known: %w", err)
 	}
-	r := Released{exists: true, version: cm.ResourceVersion}
+	record := Released{exists: true, version: cm.ResourceVersion}
 	if n, err := strconv.ParseInt(cm.Data[writesKey], 10, 64); err == nil && n > 0 && n < writesMost {
-		r.Writes = n
+		record.Writes = n
 	}
 	var all []released
 	if err := json.Unmarshal([]byte(cm.Data[releasedKey]), &all); err != nil && cm.Data[releasedKey] != "" {
-		return r, fmt.Errorf("configmap %s: %w: %w", ReleasedName, ErrUnreadable, err)
+		return record, fmt.Errorf("configmap %s: %w: %w", ReleasedName, ErrUnreadable, err)
 	}
 	for _, x := range all {
 		if k, ok := lb.ParseServiceKey(x.Owner); ok {
-			r.Quarantined = append(r.Quarantined, ipam.Quarantined{Addr: x.Address, Owner: k, Until: x.Until})
+			record.Quarantined = append(record.Quarantined, ipam.Quarantined{Addr: x.Address, Owner: k, Until: x.Until})
 		}
 	}
-	return r, nil
+	return record, nil
 }
 
 // WriteReleased writes down which addresses are in quarantine, as many as there is room for,

@@ -182,18 +182,18 @@ func (o objects) spreads(held holdings) map[lb.ServiceKey]map[lb.Family]advertis
 	}
 	best := map[lb.ServiceKey]map[netip.Addr]endpoints.Endpoint{}
 	for _, slice := range o.slices {
-		s := endpoints.Of(slice)
-		if len(held[s.Service]) == 0 {
+		parsed := endpoints.Of(slice)
+		if len(held[parsed.Service]) == 0 {
 			continue
 		}
-		if best[s.Service] == nil {
-			best[s.Service] = map[netip.Addr]endpoints.Endpoint{}
+		if best[parsed.Service] == nil {
+			best[parsed.Service] = map[netip.Addr]endpoints.Endpoint{}
 		}
-		notFollowed := !s.Followers.Include(proxies[s.Service])
-		for _, e := range s.All {
+		notFollowed := !parsed.Followers.Include(proxies[parsed.Service])
+		for _, e := range parsed.All {
 			e.NotFollowed = notFollowed
-			if have, twice := best[s.Service][e.Addr]; !twice || have.Worth() < e.Worth() {
-				best[s.Service][e.Addr] = e
+			if have, twice := best[parsed.Service][e.Addr]; !twice || have.Worth() < e.Worth() {
+				best[parsed.Service][e.Addr] = e
 			}
 		}
 	}

@@ -120,18 +120,18 @@ func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) 
 }
 
 // cached returns what the informers have.
-func (r *Reader) cached() (o objects, err error) {
+func (r *Reader) cached() (all objects, err error) {
 	nodes, err1 := r.nodes.List(labels.Everything())
 	services, err2 := r.services.List(labels.Everything())
 	cidrs, err3 := r.cidrs.List(labels.Everything())
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return objects{}, err
 	}
-	o = objects{nodes: nodes, services: services, cidrs: cidrs}
+	all = objects{nodes: nodes, services: services, cidrs: cidrs}
 	for _, obj := range r.slices.List() {
-		o.slices = append(o.slices, obj.(*discoveryv1.EndpointSlice))
+		all.slices = append(all.slices, obj.(*discoveryv1.EndpointSlice))
 	}
-	return o, nil
+	return all, nil
 }
 
 // Nodes returns the Nodes that there are now. They must not be changed.

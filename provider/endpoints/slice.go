@@ -36,31 +36,31 @@ func LabelsRead(s *discoveryv1.EndpointSlice) map[string]string {
 }
 
 // Of reads an EndpointSlice.
-func Of(s *discoveryv1.EndpointSlice) Slice {
-	name := s.Labels[discoveryv1.LabelServiceName]
-	if name == "" || s.AddressType == discoveryv1.AddressTypeFQDN {
+func Of(slice *discoveryv1.EndpointSlice) Slice {
+	name := slice.Labels[discoveryv1.LabelServiceName]
+	if name == "" || slice.AddressType == discoveryv1.AddressTypeFQDN {
 		return Slice{}
 	}
-	out := Slice{Service: lb.ServiceKey{Namespace: s.Namespace, Name: name}, Family: lb.IPv6, Followers: lb.FollowersOf(s.Labels)}
-	if s.AddressType == discoveryv1.AddressTypeIPv4 {
+	out := Slice{Service: lb.ServiceKey{Namespace: slice.Namespace, Name: name}, Family: lb.IPv6, Followers: lb.FollowersOf(slice.Labels)}
+	if slice.AddressType == discoveryv1.AddressTypeIPv4 {
 		out.Family = lb.IPv4
 	}
-	for _, e := range s.Endpoints {
-		if len(e.Addresses) == 0 {
+	for _, endpoint := range slice.Endpoints {
+		if len(endpoint.Addresses) == 0 {
 			continue
 		}
-		addr, err := netip.ParseAddr(e.Addresses[0])
+		addr, err := netip.ParseAddr(endpoint.Addresses[0])
 		if err != nil {
 			continue
 		}
-		ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+		ready := endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 		one := Endpoint{Addr: addr, Endpoint: advertise.Endpoint{
 			Ready:       ready,
-			Serving:     e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving,
-			Terminating: e.Conditions.Terminating != nil && *e.Conditions.Terminating,
+			Serving:     endpoint.Conditions.Serving == nil && ready || endpoint.Conditions.Serving != nil && *endpoint.Conditions.Serving,
+			Terminating: endpoint.Conditions.Terminating != nil && *endpoint.Conditions.Terminating,
 		}}
-		if e.NodeName != nil {
-			one.Node = *e.NodeName
+		if endpoint.NodeName != nil {
+			one.Node = *endpoint.NodeName
 		}
 		out.All = append(out.All, one)
 	}

@@ -24,13 +24,13 @@ type copier struct {
 }
 
 func (m Move) newCopier(ctx context.Context) (copier, error) {
-	c := copier{move: m}
+	copying := copier{move: m}
 	var err error
-	if c.from, err = m.configMaps(ctx, m.From); err != nil {
-		return c, err
+	if copying.from, err = m.configMaps(ctx, m.From); err != nil {
+		return copying, err
 	}
-	c.have, err = m.configMaps(ctx, m.To)
-	return c, err
+	copying.have, err = m.configMaps(ctx, m.To)
+	return copying, err
 }
 
 func (m Move) configMaps(ctx context.Context, namespace string) (map[string]v1.ConfigMap, error) {

@@ -78,15 +78,15 @@ type fenced struct {
 }
 
 // RoundTrip sends a request, unless it writes and the fence is closed.
-func (t fenced) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet {
-		return t.next.RoundTrip(r)
+func (t fenced) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet {
+		return t.next.RoundTrip(request)
 	}
 	if err := t.fence.begin(); err != nil {
 		return nil, err
 	}
 	defer t.fence.inFlight.Done()
-	return t.next.RoundTrip(r)
+	return t.next.RoundTrip(request)
 }
 
 // WrappedRoundTripper has the client cancel a request that takes too long.

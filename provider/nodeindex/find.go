@@ -70,14 +70,14 @@ func (x *Index) NodeWith(providerID string) (*v1.Node, error) {
 		return nil, fmt.Errorf("the nodes %s have the provider ID %s: delete those that it is not of", strings.Join(namesOf(nodesIn(holders)), ", "), providerID)
 	}
 	none := &v1.Node{Spec: v1.NodeSpec{ProviderID: providerID}}
-	m, err := Match(inv, inventory.NodeIdentity{ProviderID: providerID})
+	machine, err := Match(inv, inventory.NodeIdentity{ProviderID: providerID})
 	if err != nil {
 		return none, nil // MachineOf says the same of it
 	}
-	if node, err := x.nodeOf(inv, m); node != nil || err != nil {
+	if node, err := x.nodeOf(inv, machine); node != nil || err != nil {
 		return node, err
 	}
-	for _, n := range x.candidates(m) {
+	for _, n := range x.candidates(machine) {
 		var either *inventory.AmbiguousError
 		if _, err := Match(inv, x.identity(n)); errors.As(err, &either) {
 			return n, nil // and MachineOf says that it may be another
@@ -103,14 +103,14 @@ func namesOf(nodes []*v1.Node) (names []string) {
 }
 
 // nodeOf returns the Node of a machine; nil where there is none, and an error where it could be one of several.
-func (x *Index) nodeOf(inv *inventory.Inventory, m inventory.Machine) (*v1.Node, error) {
-	switch nodes := x.nodesClaiming(inv, m); len(nodes) {
+func (x *Index) nodeOf(inv *inventory.Inventory, machine inventory.Machine) (*v1.Node, error) {
+	switch nodes := x.nodesClaiming(inv, machine); len(nodes) {
 	case 0:
 		return nil, nil
 	case 1:
 		return nodes[0], nil
 	default:
-		return nil, &claimedError{machine: m.Name, node: nodes[0].Name, nodes: namesOf(nodes)}
+		return nil, &claimedError{machine: machine.Name, node: nodes[0].Name, nodes: namesOf(nodes)}
 	}
 }
 
@@ -124,13 +124,13 @@ func (x *Index) NodeOfHost(hostname string) (string, error) {
 	if node, ok := x.node(hostname); ok {
 		return node.Name, nil
 	}
-	m, err := machineOfHost(inv, hostname)
+	machine, err := machineOfHost(inv, hostname)
 	if err != nil {
 		return "", err
 	}
-	node, err := x.nodeOf(inv, m)
+	node, err := x.nodeOf(inv, machine)
 	if node == nil {
-		return m.Name, err
+		return machine.Name, err
 	}
 	return node.Name, err
 }

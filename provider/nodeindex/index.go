@@ -67,14 +67,14 @@ func (x *Index) all() iter.Seq[*v1.Node] {
 // any other that it cannot be told, and must be left alone.
 func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machine, error) {
 	inv := x.inventory.Load()
-	m, err := Match(inv, x.identity(node))
+	machine, err := Match(inv, x.identity(node))
 	if err != nil {
-		return inv, m, fmt.Errorf("node %s: %w", node.Name, err)
+		return inv, machine, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	if nodes := namesOf(x.nodesClaiming(inv, m, node)); len(nodes) > 1 || nodes[0] != node.Name {
-		return inv, inventory.Machine{}, &claimedError{machine: m.Name, node: node.Name, nodes: nodes}
+	if nodes := namesOf(x.nodesClaiming(inv, machine, node)); len(nodes) > 1 || nodes[0] != node.Name {
+		return inv, inventory.Machine{}, &claimedError{machine: machine.Name, node: node.Name, nodes: nodes}
 	}
-	return inv, m, nil
+	return inv, machine, nil
 }
 
 // identity is what a Node says about which machine it is, and whether others report its system UUID.
@@ -113,16 +113,16 @@ func (x *Index) reporting(uuid inventory.UUID) []*v1.Node {
 // nodesClaiming returns the Nodes that claim a machine, by name, with some that the informer may not have seen yet. A kubelet
 // writes the system UUID of its Node itself: beside a Node that has the machine's provider ID or name, one that has only its
 // system UUID does not count.
-func (x *Index) nodesClaiming(inv *inventory.Inventory, m inventory.Machine, more ...*v1.Node) []*v1.Node {
+func (x *Index) nodesClaiming(inv *inventory.Inventory, machine inventory.Machine, more ...*v1.Node) []*v1.Node {
 	claims := map[string]*v1.Node{}
-	for _, n := range append(x.candidates(m), more...) {
-		if claimed, err := Match(inv, x.identity(n)); err == nil && claimed.Name == m.Name {
+	for _, n := range append(x.candidates(machine), more...) {
+		if claimed, err := Match(inv, x.identity(n)); err == nil && claimed.Name == machine.Name {
 			claims[n.Name] = n
 		}
 	}
 	nodes := slices.SortedFunc(maps.Values(claims), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	certain := slices.DeleteFunc(slices.Clone(nodes), func(n *v1.Node) bool {
-		return n.Name != m.Name && n.Spec.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.Spec.ProviderID)
+		return n.Name != machine.Name && n.Spec.ProviderID != machine.ProviderID() && !slices.Contains(machine.Aliases, n.Spec.ProviderID)
 	})
 	if len(certain) == 0 {
 		return nodes
@@ -131,19 +131,19 @@ func (x *Index) nodesClaiming(inv *inventory.Inventory, m inventory.Machine, mor
 }
 
 // candidates returns the Nodes that say anything by which they could be a machine.
-func (x *Index) candidates(m inventory.Machine) (nodes []*v1.Node) {
+func (x *Index) candidates(machine inventory.Machine) (nodes []*v1.Node) {
 	add := func(found []any, _ error) { // an index that there is returns no error
 		for _, o := range found {
 			nodes = append(nodes, o.(*v1.Node))
 		}
 	}
-	for _, id := range append([]string{m.ProviderID()}, m.Aliases...) {
+	for _, id := range append([]string{machine.ProviderID()}, machine.Aliases...) {
 		add(x.nodes.ByIndex(byProviderID, id))
 	}
-	if !m.SystemUUID.IsZero() {
-		add(x.nodes.ByIndex(bySystemUUID, m.SystemUUID.String()))
+	if !machine.SystemUUID.IsZero() {
+		add(x.nodes.ByIndex(bySystemUUID, machine.SystemUUID.String()))
 	}
-	if o, ok, _ := x.nodes.GetByKey(m.Name); ok {
+	if o, ok, _ := x.nodes.GetByKey(machine.Name); ok {
 		nodes = append(nodes, o.(*v1.Node))
 	}
 	return nodes

@@ -145,7 +145,7 @@ func isForbidden(err error) bool {
 
 // ask asks one agent. Dialing knows no context: what is dialed too late is closed.
 func (a Asker) ask(ctx context.Context, pod string) (diagnose.Agent, error) {
-	d, err := a.dial(pod)
+	dialer, err := a.dial(pod)
 	if err != nil {
 		return diagnose.Agent{}, err
 	}
@@ -155,7 +155,7 @@ func (a Asker) ask(ctx context.Context, pod string) (diagnose.Agent, error) {
 	}
 	done := make(chan dialed, 1)
 	go func() {
-		conn, _, err := d.Dial(portforward.PortForwardProtocolV1Name)
+		conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 		done <- dialed{conn, err}
 	}()
 	select {
@@ -192,17 +192,17 @@ func whyRefused(err error, right string) error {
 // status asks for /status over two streams, as portforward.PortForwarder makes them: one for what the
 // kubelet says, one for the agent.
 func (a Asker) status(conn httpstream.Connection) (said diagnose.Agent, err error) {
-	h := http.Header{}
-	h.Set(v1.StreamType, v1.StreamTypeError)
-	h.Set(v1.PortHeader, strconv.Itoa(a.port))
-	h.Set(v1.PortForwardRequestIDHeader, "0")
-	errs, err := conn.CreateStream(h)
+	header := http.Header{}
+	header.Set(v1.StreamType, v1.StreamTypeError)
+	header.Set(v1.PortHeader, strconv.Itoa(a.port))
+	header.Set(v1.PortForwardRequestIDHeader, "0")
+	errs, err := conn.CreateStream(header)
 	if err != nil {
 		return said, err
 	}
 	_ = errs.Close() // nothing is written to it
-	h.Set(v1.StreamType, v1.StreamTypeData)
-	data, err := conn.CreateStream(h)
+	header.Set(v1.StreamType, v1.StreamTypeData)
+	data, err := conn.CreateStream(header)
 	if err != nil {
 		return said, err
 	}

@@ -64,14 +64,14 @@ func (r Reader) idle(ctx context.Context, lease string) string {
 }
 
 // lease is an installation with what its lease says; nil: there is none.
-func (r Reader) lease(ctx context.Context, i installation.Installation) (*installation.Installation, error) {
-	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, i.Lease, metav1.GetOptions{})
+func (r Reader) lease(ctx context.Context, found installation.Installation) (*installation.Installation, error) {
+	lease, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, found.Lease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	i.ReadLease(l)
-	return &i, nil
+	found.ReadLease(lease)
+	return &found, nil
 }

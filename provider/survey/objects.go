@@ -48,14 +48,14 @@ func taintedSince(n *v1.Node) time.Time {
 	return time.Time{}
 }
 
-func serviceOf(s *v1.Service) diagnose.Service {
+func serviceOf(service *v1.Service) diagnose.Service {
 	out := diagnose.Service{
-		Proxy: lb.ProxyOf(s.Labels),
-		Key:   lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, lb.VIPAnnounced),
-		Shown: endpoints.ShownBy(s),
+		Proxy: lb.ProxyOf(service.Labels),
+		Key:   lb.ServiceKey{Namespace: service.Namespace, Name: service.Name}, Allocated: serviceCondition(service, lb.VIPAllocated), Announced: serviceCondition(service, lb.VIPAnnounced),
+		Shown: endpoints.ShownBy(service),
 	}
-	if s.Spec.LoadBalancerClass != nil {
-		out.Class = *s.Spec.LoadBalancerClass
+	if service.Spec.LoadBalancerClass != nil {
+		out.Class = *service.Spec.LoadBalancerClass
 	}
 	return out
 }
@@ -83,15 +83,15 @@ func whyPending(pod *v1.Pod) string {
 			return strings.TrimSpace("it cannot be scheduled: " + cmp.Or(c.Message, c.Reason))
 		}
 	}
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if w := c.State.Waiting; w != nil {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := status.State.Waiting; w != nil {
 			why := strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Message), ": ")
-			if last := c.LastTerminationState.Terminated; last != nil {
+			if last := status.LastTerminationState.Terminated; last != nil {
 				why += "; " + howItEnded(last)
 			}
 			return why
 		}
-		if t := c.State.Terminated; t != nil && t.ExitCode != 0 { // an init container ends with 0
+		if t := status.State.Terminated; t != nil && t.ExitCode != 0 { // an init container ends with 0
 			return howItEnded(t)
 		}
 	}

@@ -231,14 +231,14 @@ func (raw fetched) observed() diagnose.Observed {
 			seen.Claimed = append(seen.Claimed, o.Addr)
 		}
 	}
-	for _, p := range raw.pods {
-		if p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
+	for _, pod := range raw.pods {
+		if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
 			continue // another one is in its place, or will be
 		}
-		if p.Labels[labelName] == nameAgent {
-			seen.Agents = append(seen.Agents, podOf(p))
+		if pod.Labels[labelName] == nameAgent {
+			seen.Agents = append(seen.Agents, podOf(pod))
 		} else {
-			seen.Controllers = append(seen.Controllers, podOf(p))
+			seen.Controllers = append(seen.Controllers, podOf(pod))
 		}
 	}
 	sortAll(&seen)

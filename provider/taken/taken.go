@@ -40,13 +40,13 @@ func In(nodes []*v1.Node, services []*v1.Service, cidrs []*networkingv1.ServiceC
 func Everything(lb.Taken) bool { return true }
 
 // ByNode returns what a Node has, be it a machine of the inventory or not: its pod CIDRs and addresses.
-func ByNode(n *v1.Node) (all []lb.Taken) {
-	for _, p := range podCIDRs(n) {
-		all = append(all, lb.Taken{Prefix: p, Who: "the pods of node " + n.Name})
+func ByNode(node *v1.Node) (all []lb.Taken) {
+	for _, p := range podCIDRs(node) {
+		all = append(all, lb.Taken{Prefix: p, Who: "the pods of node " + node.Name})
 	}
-	for _, a := range n.Status.Addresses {
+	for _, a := range node.Status.Addresses {
 		if p, ok := single(a.Address); ok && (a.Type == v1.NodeInternalIP || a.Type == v1.NodeExternalIP) {
-			all = append(all, lb.Taken{Prefix: p, Who: "node " + n.Name})
+			all = append(all, lb.Taken{Prefix: p, Who: "node " + node.Name})
 		}
 	}
 	return all
@@ -77,13 +77,13 @@ func podCIDRs(n *v1.Node) (all []netip.Prefix) {
 }
 
 // ByService returns what a Service has: its cluster IPs and externalIPs, but not its VIPs.
-func ByService(s *v1.Service) (all []lb.Taken) {
-	for _, a := range s.Spec.ClusterIPs {
+func ByService(service *v1.Service) (all []lb.Taken) {
+	for _, a := range service.Spec.ClusterIPs {
 		if p, ok := single(a); ok { // and not None
-			all = append(all, lb.Taken{Prefix: p, Who: fmt.Sprintf("service %s/%s inside the cluster", s.Namespace, s.Name)})
+			all = append(all, lb.Taken{Prefix: p, Who: fmt.Sprintf("service %s/%s inside the cluster", service.Namespace, service.Name)})
 		}
 	}
-	return append(all, ByExternalIPs(s)...)
+	return append(all, ByExternalIPs(service)...)
 }
 
 // ByExternalIPs returns the externalIPs of a Service alone.

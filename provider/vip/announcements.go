@@ -73,22 +73,22 @@ func (a *announcements) observe(now time.Time, all []preview.Unannounced) (next 
 	before := a.vips
 	a.known, a.vips, a.of = true, map[netip.Addr]*unannounced{}, map[lb.ServiceKey][]*unannounced{}
 	for _, is := range all {
-		u := before[is.Addr]
-		if u == nil {
-			u = &unannounced{since: now}
+		entry := before[is.Addr]
+		if entry == nil {
+			entry = &unannounced{since: now}
 		}
-		if u.isSince.IsZero() || u.is.Reason != is.Reason || u.is.String() != is.String() {
-			u.isSince = now
+		if entry.isSince.IsZero() || entry.is.Reason != is.Reason || entry.is.String() != is.String() {
+			entry.isSince = now
 		}
-		u.is = is
-		if wait := u.due(now); wait == 0 {
-			u.told = is
+		entry.is = is
+		if wait := entry.due(now); wait == 0 {
+			entry.told = is
 		} else if next == 0 || wait < next {
 			next = wait
 		}
-		a.vips[is.Addr] = u
+		a.vips[is.Addr] = entry
 		for _, k := range is.Services {
-			a.of[k] = append(a.of[k], u)
+			a.of[k] = append(a.of[k], entry)
 		}
 	}
 	return next
@@ -108,14 +108,14 @@ func (a *announcements) said(k lb.ServiceKey) announcement {
 	defer a.mu.Unlock()
 	said := announcement{known: a.known && len(a.of[k]) == 0}
 	var messages []string
-	for _, u := range a.of[k] {
-		if u.told.Reason != "" {
-			said.known, said.reason = true, cmp.Or(said.reason, u.told.Reason)
+	for _, unannounced := range a.of[k] {
+		if unannounced.told.Reason != "" {
+			said.known, said.reason = true, cmp.Or(said.reason, unannounced.told.Reason)
 			what := "nobody announces "
-			if preview.Disputes(u.told.Reason) {
+			if preview.Disputes(unannounced.told.Reason) {
 				what = "not its owner alone has "
 			}
-			messages = append(messages, what+u.told.String())
+			messages = append(messages, what+unannounced.told.String())
 		}
 	}
 	said.message = inventory.ShortenText(strings.Join(messages, "; "), maxCondition)
@@ -126,11 +126,11 @@ func (a *announcements) said(k lb.ServiceKey) announcement {
 func (a *announcements) count() map[lb.Reason]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := map[lb.Reason]int{}
+	counts := map[lb.Reason]int{}
 	for _, u := range a.vips {
 		if u.told.Reason != "" {
-			n[u.told.Reason]++
+			counts[u.told.Reason]++
 		}
 	}
-	return n
+	return counts
 }

@@ -14,36 +14,36 @@ import (
 // no longer to have and its status does not show: while it does, the Service holds them too,
 // and is reconciled again once its status is written. A decision that is refused is no error.
 func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision, error) {
-	r := requestOf(svc)
-	defer b.ofService.lock(r.Service)()
-	if err := b.refreshNamespace(ctx, r.Service.Namespace); err != nil {
+	request := requestOf(svc)
+	defer b.ofService.lock(request.Service)()
+	if err := b.refreshNamespace(ctx, request.Service.Namespace); err != nil {
 		return ipam.Decision{}, err
 	}
-	if err := b.refreshShown(ctx, r); err != nil {
+	if err := b.refreshShown(ctx, request); err != nil {
 		return ipam.Decision{}, err
 	}
 	for range claimAttempts {
-		d := b.decide(r)
-		if len(d.Unreported) > 0 {
-			shown, err := b.releaseUnreported(ctx, r, d.Unreported)
+		decision := b.decide(request)
+		if len(decision.Unreported) > 0 {
+			shown, err := b.releaseUnreported(ctx, request, decision.Unreported)
 			if err == nil && len(shown) > 0 {
-				err = staleService(r.Service)
+				err = staleService(request.Service)
 			}
 			if err != nil {
-				return d, err
+				return decision, err
 			}
 			continue
 		}
-		acquired, err := b.acquireAll(ctx, r, d)
+		acquired, err := b.acquireAll(ctx, request, decision)
 		if err != nil {
-			return d, err
+			return decision, err
 		}
 		if !acquired {
 			continue
 		}
-		b.settle(r, d)
-		_, err = b.releaseUnreported(ctx, r, d.Release)
-		return d, err
+		b.settle(request, decision)
+		_, err = b.releaseUnreported(ctx, request, decision.Release)
+		return decision, err
 	}
 	return ipam.Decision{}, errContended
 }
@@ -90,17 +90,17 @@ func (b *Controller) settle(r ipam.Request, d ipam.Decision) {
 // releaseUnreported releases those addresses of a Service that its status does not show, and
 // returns the others. They are released once the status is written. Where the Service asks for
 // something else by now, another leader may have given it one of them a moment ago.
-func (b *Controller) releaseUnreported(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
+func (b *Controller) releaseUnreported(ctx context.Context, request ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	now, err := b.reported(ctx, r.Service, r.UID)
+	now, err := b.reported(ctx, request.Service, request.UID)
 	if err != nil {
 		return nil, err
 	}
-	if now != nil && (!b.isOurs(now) || !asksTheSame(r, requestOf(now))) {
-		return nil, errCacheIsLate(r.Service)
+	if now != nil && (!b.isOurs(now) || !asksTheSame(request, requestOf(now))) {
+		return nil, errCacheIsLate(request.Service)
 	}
 	shown = showsIn(now, all)
-	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
+	return shown, b.releaseAll(ctx, request.Service, request.UID, without(all, shown...))
 }

@@ -41,37 +41,37 @@ func errCacheIsLate(k lb.ServiceKey) error {
 
 // acquire has the API server record that a Service holds a VIP that it was granted. It
 // reports false if somebody else does; the state then knows. shown: its status shows the VIP.
-func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string, shown bool) (bool, error) {
-	defer b.ofAddress.lock(a.String())()
-	defer b.homes.made(a)
+func (b *store) acquire(ctx context.Context, addr netip.Addr, pool string, key lb.ServiceKey, uid string, shown bool) (bool, error) {
+	defer b.ofAddress.lock(addr.String())()
+	defer b.homes.made(addr)
 	for range claimAttempts {
-		w := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(a, k, uid, shown) })
+		write := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(addr, key, uid, shown) })
 		var obj *networkingv1.IPAddress
 		var err error
-		switch w.Verb {
+		switch write.Verb {
 		case ipam.Nothing:
 			return true, nil
 		case ipam.Refused:
 			return false, nil
 		case ipam.Another, ipam.Late: // of a release alone
 		case ipam.Create:
-			obj, err = b.claims.Create(ctx, a, pool, k, uid, b.homesFor(a, k))
+			obj, err = b.claims.Create(ctx, addr, pool, key, uid, b.homesFor(addr, key))
 		case ipam.Update:
-			if w.Confirm {
-				if err := b.confirm(ctx, k, uid); err != nil {
+			if write.Confirm {
+				if err := b.confirm(ctx, key, uid); err != nil {
 					return false, err
 				}
 			}
-			if w.Released {
-				if resumed, err := b.resumeReported(ctx, w.Object); err != nil {
+			if write.Released {
+				if resumed, err := b.resumeReported(ctx, write.Object); err != nil {
 					return false, err
 				} else if resumed {
 					continue
 				}
 			}
-			obj, err = b.claims.Update(ctx, w)
+			obj, err = b.claims.Update(ctx, write)
 		}
-		if err := b.wrote(ctx, a, obj, err); err != nil {
+		if err := b.wrote(ctx, addr, obj, err); err != nil {
 			return false, err
 		}
 		if obj != nil && err == nil {
@@ -108,44 +108,44 @@ func (b *store) releaseAll(ctx context.Context, k lb.ServiceKey, uid string, all
 
 // release is releaseAs. It also releases what an earlier Service of this name claimed, once
 // that Service is confirmed gone.
-func (b *store) release(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
-	done, err := b.releaseAs(ctx, a, k, uid)
+func (b *store) release(ctx context.Context, addr netip.Addr, key lb.ServiceKey, uid string) (bool, error) {
+	done, err := b.releaseAs(ctx, addr, key, uid)
 	if done || err != nil {
 		return done, err
 	}
-	switch err := b.confirm(ctx, k, uid); {
+	switch err := b.confirm(ctx, key, uid); {
 	case apierrors.IsConflict(err):
 		return false, nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return false, err
 	}
-	return b.releaseAs(ctx, a, k, "")
+	return b.releaseAs(ctx, addr, key, "")
 }
 
 // releaseAs has the API server record that the Service of that UID, or any of its name, no
 // longer holds a, and the state free it. What another Service of the name holds is left
 // alone: it then reports false. So is what was claimed after the call: it is not what was to
 // go.
-func (b *store) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
-	first := b.object(a)
-	defer b.ofAddress.lock(a.String())()
+func (b *store) releaseAs(ctx context.Context, addr netip.Addr, key lb.ServiceKey, uid string) (bool, error) {
+	first := b.object(addr)
+	defer b.ofAddress.lock(addr.String())()
 	for range claimAttempts {
-		var w ipam.Write
+		var write ipam.Write
 		b.apply(func(s *ipam.State) (e ipam.Effects) {
-			w, e = s.ToRelease(a, k, uid, first, b.now())
+			write, e = s.ToRelease(addr, key, uid, first, b.now())
 			return e
 		})
-		switch w.Verb {
+		switch write.Verb {
 		case ipam.Nothing:
 			return true, nil
 		case ipam.Another:
 			return false, nil
 		case ipam.Late:
-			return false, staleService(k)
+			return false, staleService(key)
 		case ipam.Create, ipam.Update, ipam.Refused: // a release updates
 		}
-		obj, err := b.claims.Update(ctx, w)
-		if err := b.wrote(ctx, a, obj, err); err != nil {
+		obj, err := b.claims.Update(ctx, write)
+		if err := b.wrote(ctx, addr, obj, err); err != nil {
 			return false, err
 		}
 	}
@@ -154,7 +154,7 @@ func (b *store) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, ui
 
 // wrote takes in the answer to a write, and reads the object anew when it failed because
 // it is not as it was known. Any other failure it returns. obj is nil if there is none now.
-func (b *store) wrote(ctx context.Context, a netip.Addr, obj *networkingv1.IPAddress, err error) error {
+func (b *store) wrote(ctx context.Context, addr netip.Addr, obj *networkingv1.IPAddress, err error) error {
 	switch {
 	case err == nil && obj == nil:
 		return nil
@@ -164,30 +164,30 @@ func (b *store) wrote(ctx context.Context, a netip.Addr, obj *networkingv1.IPAdd
 		}
 		return nil
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return b.refresh(ctx, a)
+		return b.refresh(ctx, addr)
 	}
-	return fmt.Errorf("claim of %v: %w", a, err)
+	return fmt.Errorf("claim of %v: %w", addr, err)
 }
 
 // refresh reads one object live.
-func (b *store) refresh(ctx context.Context, a netip.Addr) error {
-	obj, err := b.claims.Get(ctx, a)
+func (b *store) refresh(ctx context.Context, addr netip.Addr) error {
+	obj, err := b.claims.Get(ctx, addr)
 	switch {
 	case apierrors.IsNotFound(err):
-		if err := b.checkFewer(ctx, a); err != nil {
+		if err := b.checkFewer(ctx, addr); err != nil {
 			return err
 		}
-		sink{b}.ObserveDeleted(a, "")
+		sink{b}.ObserveDeleted(addr, "")
 		return nil
 	case err == nil && claim.LostLabel(obj):
-		b.log.Warn("a claim has lost its label, which is put back", "vip", a)
+		b.log.Warn("a claim has lost its label, which is put back", "vip", addr)
 		obj, err = b.claims.Label(ctx, obj)
 	}
 	if err != nil {
-		return fmt.Errorf("claim of %v: %w", a, err)
+		return fmt.Errorf("claim of %v: %w", addr, err)
 	}
 	o, _ := claim.Read(obj)
-	if err := b.checkFewer(ctx, a, o.Holders...); err != nil {
+	if err := b.checkFewer(ctx, addr, o.Holders...); err != nil {
 		return err
 	}
 	b.observe(obj, true)
@@ -207,32 +207,32 @@ func (b *store) checkFewer(ctx context.Context, a netip.Addr, now ...lb.ServiceK
 
 // observe takes in what an object says.
 func (b *store) observe(obj *networkingv1.IPAddress, live bool) {
-	o, ours := claim.Read(obj)
+	object, ours := claim.Read(obj)
 	switch err := claim.CheckFormat(obj); {
 	case err != nil:
 		b.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", obj.Name, "err", err)
 	case ours:
-		b.observeObject(o, live)
-	case o.Addr.IsValid():
-		sink{b}.ObserveForeign(o.Addr)
+		b.observeObject(object, live)
+	case object.Addr.IsValid():
+		sink{b}.ObserveForeign(object.Addr)
 	}
 }
 
 // followForeign waits until another program gives up an address of a pool, of which the watch of
 // claims does not tell. Of very many the audit tells.
-func (b *store) followForeign(a netip.Addr) {
+func (b *store) followForeign(addr netip.Addr) {
 	b.following.Lock()
 	defer b.following.Unlock()
-	if len(b.followed) >= foreignMost || b.followed[a] || b.ctx == nil || ask(b, func(s *ipam.State) bool { return s.Pool(a) == "" }) {
+	if len(b.followed) >= foreignMost || b.followed[addr] || b.ctx == nil || ask(b, func(s *ipam.State) bool { return s.Pool(addr) == "" }) {
 		return
 	}
-	b.followed[a] = true
-	go b.claims.Follow(b.ctx, a, func() {
+	b.followed[addr] = true
+	go b.claims.Follow(b.ctx, addr, func() {
 		b.following.Lock()
-		delete(b.followed, a)
+		delete(b.followed, addr)
 		b.following.Unlock()
-		if err := b.refresh(b.ctx, a); err != nil && b.ctx.Err() == nil {
-			b.log.Error("cannot learn whether another program has given up an address", "vip", a, "err", err)
+		if err := b.refresh(b.ctx, addr); err != nil && b.ctx.Err() == nil {
+			b.log.Error("cannot learn whether another program has given up an address", "vip", addr, "err", err)
 		}
 	})
 }
@@ -267,14 +267,14 @@ func (b *store) resumeReported(ctx context.Context, o ipam.Object) (bool, error)
 
 // isReported reports whether a Service that an object names has its address in the status, where
 // Plinth writes that status.
-func (b *store) isReported(ctx context.Context, o ipam.Object) (bool, error) {
-	for _, k := range o.Holders {
+func (b *store) isReported(ctx context.Context, object ipam.Object) (bool, error) {
+	for _, k := range object.Holders {
 		svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return false, err
-		case b.served(svc) && slices.Contains(endpoints.ShownBy(svc), o.Addr):
+		case b.served(svc) && slices.Contains(endpoints.ShownBy(svc), object.Addr):
 			return true, nil
 		}
 	}

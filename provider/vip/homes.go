@@ -104,16 +104,16 @@ func (b *store) strayHomes() []ipam.Object {
 }
 
 // writeHome writes the homes of one VIP, as they are chosen once nobody else writes its object.
-func (b *store) writeHome(ctx context.Context, a netip.Addr) error {
-	defer b.ofAddress.lock(a.String())()
+func (b *store) writeHome(ctx context.Context, addr netip.Addr) error {
+	defer b.ofAddress.lock(addr.String())()
 	objects := b.kept()
-	at := slices.IndexFunc(objects, func(o ipam.Object) bool { return o.Addr == a })
-	homes := strings.Join(b.chooseHomes(objects)[a], ",")
+	at := slices.IndexFunc(objects, func(o ipam.Object) bool { return o.Addr == addr })
+	homes := strings.Join(b.chooseHomes(objects)[addr], ",")
 	if at < 0 || objects[at].Homes == homes {
 		return nil
 	}
 	obj, err := b.claims.SetHomes(ctx, objects[at], homes)
-	return b.wrote(ctx, a, obj, err)
+	return b.wrote(ctx, addr, obj, err)
 }
 
 // reasonOwner is that of the Event which says which machine answers for a VIP on a link.
@@ -121,15 +121,15 @@ const reasonOwner = "OwnerChanged"
 
 // recordOwner records an Event on each holder of a VIP on a link for which another machine answers than
 // before.
-func (b *store) recordOwner(before, o ipam.Object) {
-	if before.UID != o.UID || before.Owner == o.Owner || o.Owner == "" {
+func (b *store) recordOwner(before, object ipam.Object) {
+	if before.UID != object.UID || before.Owner == object.Owner || object.Owner == "" {
 		return
 	}
-	message := fmt.Sprintf("%s answers for %s", o.Owner, o.Addr)
+	message := fmt.Sprintf("%s answers for %s", object.Owner, object.Addr)
 	if before.Owner != "" {
 		message += ", as " + before.Owner + " did"
 	}
-	for _, k := range o.Holders {
+	for _, k := range object.Holders {
 		if svc := b.service(k); svc != nil {
 			b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonOwner, message)
 		}
@@ -137,19 +137,19 @@ func (b *store) recordOwner(before, o ipam.Object) {
 }
 
 // homesFor chooses the homes of a VIP that a Service is about to hold; empty: it is on no link.
-func (b *store) homesFor(a netip.Addr, k lb.ServiceKey) string {
+func (b *store) homesFor(addr netip.Addr, key lb.ServiceKey) string {
 	inv := b.options.InForce.Get()
 	if inv == nil {
 		return ""
 	}
-	if _, onLink := inv.LinkSubnet(a); !onLink {
+	if _, onLink := inv.LinkSubnet(addr); !onLink {
 		return ""
 	}
 	objects := b.kept()
 	b.homes.mu.Lock()
-	b.homes.making[a] = k
+	b.homes.making[addr] = key
 	b.homes.mu.Unlock()
-	return strings.Join(b.chooseHomes(objects)[a], ",")
+	return strings.Join(b.chooseHomes(objects)[addr], ",")
 }
 
 // chooseHomes chooses the homes of all VIPs on links: of objects, and of those that are about to be made.
@@ -168,14 +168,14 @@ func (b *store) chooseHomes(objects []ipam.Object) map[netip.Addr][]string {
 		objects = append(objects, ipam.Object{Addr: a, Holders: []lb.ServiceKey{k}})
 	}
 	chosen := map[netip.Addr][]string{}
-	for _, l := range inv.Links() {
+	for _, link := range inv.Links() {
 		var all []advertise.Home
 		for _, o := range objects {
-			if on, is := inv.LinkSubnet(o.Addr); is && on == l.Subnet {
-				all = append(all, b.homeOf(inv, l, o))
+			if on, is := inv.LinkSubnet(o.Addr); is && on == link.Subnet {
+				all = append(all, b.homeOf(inv, link, o))
 			}
 		}
-		for vip, homes := range advertise.Homes(activeOn(l), all) {
+		for vip, homes := range advertise.Homes(activeOn(link), all) {
 			chosen[vip] = homes
 		}
 	}
@@ -184,23 +184,23 @@ func (b *store) chooseHomes(objects []ipam.Object) map[netip.Addr][]string {
 }
 
 // homeOf is a VIP on a link as its homes are chosen by.
-func (b *store) homeOf(inv *inventory.Inventory, l inventory.Link, o ipam.Object) advertise.Home {
-	h := advertise.Home{VIP: o.Addr, Held: b.homes.chosen[o.Addr]}
-	if len(h.Held) == 0 && o.Homes != "" {
-		h.Held = strings.Split(o.Homes, ",")
+func (b *store) homeOf(inv *inventory.Inventory, link inventory.Link, object ipam.Object) advertise.Home {
+	home := advertise.Home{VIP: object.Addr, Held: b.homes.chosen[object.Addr]}
+	if len(home.Held) == 0 && object.Homes != "" {
+		home.Held = strings.Split(object.Homes, ",")
 	}
-	pool, _ := inv.PoolOf(o.Addr)
+	pool, _ := inv.PoolOf(object.Addr)
 	var labels []map[string]string
-	for _, k := range o.Holders {
+	for _, k := range object.Holders {
 		if svc := b.service(k); svc != nil {
 			labels = append(labels, svc.Labels)
-			if pin := svc.Annotations[lb.HomeAnnotation]; pin != "" && h.Pin == "" {
-				h.Pin = pin
+			if pin := svc.Annotations[lb.HomeAnnotation]; pin != "" && home.Pin == "" {
+				home.Pin = pin
 			}
 		}
 	}
-	h.May = advertise.MayOf(&pool, l, labels)
-	return h
+	home.May = advertise.MayOf(&pool, link, labels)
+	return home
 }
 
 // activeOn are the machines of a link that are in service.

@@ -15,25 +15,25 @@ type waiters struct {
 }
 
 // lock locks a key, and returns what unlocks it.
-func (l *keyedLock[K]) lock(k K) (unlock func()) {
+func (l *keyedLock[K]) lock(key K) (unlock func()) {
 	l.mu.Lock()
 	if l.held == nil {
 		l.held = map[K]*waiters{}
 	}
-	w := l.held[k]
-	if w == nil {
-		w = &waiters{}
-		l.held[k] = w
+	waiting := l.held[key]
+	if waiting == nil {
+		waiting = &waiters{}
+		l.held[key] = waiting
 	}
-	w.n++
+	waiting.n++
 	l.mu.Unlock()
-	w.Lock()
+	waiting.Lock()
 	return func() {
-		w.Unlock()
+		waiting.Unlock()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if w.n--; w.n == 0 {
-			delete(l.held, k)
+		if waiting.n--; waiting.n == 0 {
+			delete(l.held, key)
 		}
 	}
 }

@@ -71,11 +71,11 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 // writeDown writes down what is in quarantine. It returns what there was no room for, and what
 // was released and still has its object.
 func (r *releasedKeeper) writeDown(ctx context.Context) (left []netip.Addr, releasing []ipam.Object, err error) {
-	b := r.balancer
+	controller := r.balancer
 	var all []ipam.Quarantined
 	all, releasing = r.quarantined()
 	for range claimAttempts {
-		now, err := b.journal.WriteReleased(ctx, r.last, all)
+		now, err := controller.journal.WriteReleased(ctx, r.last, all)
 		switch {
 		case err == nil:
 			r.last = now
@@ -86,7 +86,7 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left []netip.Addr, rele
 		if now, err = r.read(ctx); err != nil {
 			return nil, nil, err
 		}
-		b.note(func(s *ipam.State) { s.Quarantine(now.Quarantined, b.now()) })
+		controller.note(func(s *ipam.State) { s.Quarantine(now.Quarantined, controller.now()) })
 		all, releasing = r.quarantined()
 	}
 	return nil, nil, errContended
@@ -144,21 +144,21 @@ func (r *releasedKeeper) removeObjects(ctx context.Context, releasing []ipam.Obj
 }
 
 // removeObject deletes an object as it was when it was written down that its address rests.
-func (r *releasedKeeper) removeObject(ctx context.Context, o ipam.Object) error {
-	b := r.balancer
-	defer b.ofAddress.lock(o.Addr.String())()
-	now := ask(b.store, func(s *ipam.State) *ipam.Object { return s.Releasing(o.Addr) })
-	if now == nil || now.Version != o.Version {
+func (r *releasedKeeper) removeObject(ctx context.Context, object ipam.Object) error {
+	controller := r.balancer
+	defer controller.ofAddress.lock(object.Addr.String())()
+	now := ask(controller.store, func(s *ipam.State) *ipam.Object { return s.Releasing(object.Addr) })
+	if now == nil || now.Version != object.Version {
 		return nil
 	}
-	if resumed, err := b.resumeReported(ctx, o); resumed || err != nil {
+	if resumed, err := controller.resumeReported(ctx, object); resumed || err != nil {
 		return err
 	}
-	err := b.claims.Delete(ctx, o)
+	err := controller.claims.Delete(ctx, object)
 	if err == nil {
-		b.note(func(s *ipam.State) { s.Deleted(o) })
+		controller.note(func(s *ipam.State) { s.Deleted(object) })
 	}
-	return b.wrote(ctx, o.Addr, nil, err)
+	return controller.wrote(ctx, object.Addr, nil, err)
 }
 
 func addressesOf(all []ipam.Quarantined) []netip.Addr {

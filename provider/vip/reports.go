@@ -57,21 +57,21 @@ func newReports(now func() time.Time) *reports {
 func (r *reports) observe(svc *v1.Service, told ipam.Decision) (drifted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.seen[keyOf(svc)]
-	if l == nil || l.uid != svc.UID { // that was an earlier one of its name
-		l = &seenStatus{uid: svc.UID}
-		r.seen[keyOf(svc)] = l
+	seen := r.seen[keyOf(svc)]
+	if seen == nil || seen.uid != svc.UID { // that was an earlier one of its name
+		seen = &seenStatus{uid: svc.UID}
+		r.seen[keyOf(svc)] = seen
 	}
 	vips := told.Addrs()
 	if sameIngress(svc, ingressOf(vips)) {
-		l.vips, l.vipsSeen = vips, true
-	} else if l.vipsSeen && slices.Equal(l.vips, vips) {
+		seen.vips, seen.vipsSeen = vips, true
+	} else if seen.vipsSeen && slices.Equal(seen.vips, vips) {
 		drifted = true
 	}
 	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, told, time.Time{})
 	if says(c, want) {
-		l.message = c.Message
-	} else if l.message == want.Message {
+		seen.message = c.Message
+	} else if seen.message == want.Message {
 		drifted = true
 	}
 	return drifted
@@ -81,15 +81,15 @@ func (r *reports) observe(svc *v1.Service, told ipam.Decision) (drifted bool) {
 func (r *reports) mayRepair(k lb.ServiceKey) (now bool, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.seen[k]
-	if l == nil {
+	seen := r.seen[k]
+	if seen == nil {
 		return true, 0
 	}
 	at := r.now()
-	if at.Sub(l.repairedAt) > longEnough {
-		l.repairs = 0
+	if at.Sub(seen.repairedAt) > longEnough {
+		seen.repairs = 0
 	}
-	if wait := l.repairedAt.Add(pauseBefore(l.repairs)).Sub(at); wait > 0 {
+	if wait := seen.repairedAt.Add(pauseBefore(seen.repairs)).Sub(at); wait > 0 {
 		return false, wait
 	}
 	return true, 0

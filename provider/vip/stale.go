@@ -163,18 +163,18 @@ func (b *store) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
 
 // reviewStale looks at the status of a Service anew, if addresses are kept from others
 // since it shows them, and lets others have those that it shows no more.
-func (b *Controller) reviewStale(ctx context.Context, k lb.ServiceKey) error {
-	if len(ask(b.store, func(s *ipam.State) []netip.Addr { return s.Shows(k) })) == 0 {
+func (b *Controller) reviewStale(ctx context.Context, key lb.ServiceKey) error {
+	if len(ask(b.store, func(s *ipam.State) []netip.Addr { return s.Shows(key) })) == 0 {
 		return nil
 	}
-	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	svc, err := b.cluster.Client.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		svc, err = &v1.Service{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveCleared(k, endpoints.ShownBy(svc), b.now()) })
+	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveCleared(key, endpoints.ShownBy(svc), b.now()) })
 	if svc.Name != "" {
 		b.tellStale(svc)
 	}

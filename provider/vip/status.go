@@ -55,21 +55,21 @@ const (
 
 // conditionOf says how a decision went. Of a refusal the reason is the [lb.Reason] of the
 // first pool that was looked at, and the message has those of all.
-func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Condition {
-	c := metav1.Condition{
-		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: inventory.ShortenText(d.String(), maxCondition),
+func conditionOf(svc *v1.Service, decision ipam.Decision, now time.Time) metav1.Condition {
+	condition := metav1.Condition{
+		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: inventory.ShortenText(decision.String(), maxCondition),
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
 	}
 	switch {
-	case d.Refused:
-		c.Status, c.Reason = metav1.ConditionFalse, string(d.Denials[0].Reason)
-	case len(d.Denials) > 0:
-		c.Reason = reasonOneFamily
+	case decision.Refused:
+		condition.Status, condition.Reason = metav1.ConditionFalse, string(decision.Denials[0].Reason)
+	case len(decision.Denials) > 0:
+		condition.Reason = reasonOneFamily
 	}
-	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old != nil && old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
+	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old != nil && old.Status == condition.Status {
+		condition.LastTransitionTime = old.LastTransitionTime
 	}
-	return c
+	return condition
 }
 
 // statusPatch is what a Service's status lacks to say what the decision and the announcements
@@ -77,18 +77,18 @@ func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Conditi
 // It holds for the Service as it was read and no other: a leader that was stopped for a
 // while cannot write over what its successor wrote.
 // The finalizer goes with the VIPs, on Services without a class.
-func statusPatch(svc *v1.Service, d ipam.Decision, a announcement, now time.Time) map[string]any {
+func statusPatch(svc *v1.Service, decision ipam.Decision, announcement announcement, now time.Time) map[string]any {
 	status, metadata := map[string]any{}, map[string]any{}
-	ingress := ingressOf(d.Addrs())
+	ingress := ingressOf(decision.Addrs())
 	if !sameIngress(svc, ingress) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress}
 	}
 	var conditions []any
-	c := conditionOf(svc, d, now)
+	c := conditionOf(svc, decision, now)
 	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old == nil || *old != c {
 		conditions = append(conditions, c)
 	}
-	if c := announcedPatch(svc, a, now); c != nil {
+	if c := announcedPatch(svc, announcement, now); c != nil {
 		conditions = append(conditions, c)
 	}
 	if len(conditions) > 0 {
@@ -111,18 +111,18 @@ func needsFinalizer(svc *v1.Service) bool {
 // writeStatus makes the Service say what was decided, and reports whether it wrote. A
 // Service that gets nothing keeps a status that is none of ours: another balancer may
 // serve it.
-func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision, a announcement) (bool, error) {
-	patch := statusPatch(svc, d, a, b.now())
+func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, decision ipam.Decision, a announcement) (bool, error) {
+	patch := statusPatch(svc, decision, a, b.now())
 	if patch == nil {
 		return false, nil
 	}
-	if status := patch["status"].(map[string]any); len(d.VIPs) == 0 && !b.concernsUs(svc) {
+	if status := patch["status"].(map[string]any); len(decision.VIPs) == 0 && !b.concernsUs(svc) {
 		if delete(status, "loadBalancer"); len(status) == 0 {
 			return false, nil
 		}
 	}
 	defer b.ofService.lock(keyOf(svc))()
-	if last, told := b.told(svc); !told || !slices.Equal(last.Addrs(), d.Addrs()) {
+	if last, told := b.told(svc); !told || !slices.Equal(last.Addrs(), decision.Addrs()) {
 		return false, nil // it moves again, or is gone: what it held may be another's by now
 	}
 	err := b.patchStatus(ctx, svc, patch)
@@ -152,16 +152,16 @@ func (b *statuses) patchStatus(ctx context.Context, svc *v1.Service, patch map[s
 
 // recordEvent records an Event when a decision that was written went otherwise than the last
 // one.
-func (b *statuses) recordEvent(svc *v1.Service, d ipam.Decision) {
-	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
-	now := conditionOf(svc, d, b.now())
-	if says(c, now) {
+func (b *statuses) recordEvent(svc *v1.Service, decision ipam.Decision) {
+	condition := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
+	now := conditionOf(svc, decision, b.now())
+	if says(condition, now) {
 		return
 	}
 	switch {
-	case d.Refused:
+	case decision.Refused:
 		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, now.Reason, inventory.ShortenText(now.Message, maxEvent))
-	case c == nil || c.Status == metav1.ConditionFalse:
+	case condition == nil || condition.Status == metav1.ConditionFalse:
 		b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, inventory.ShortenText(now.Message, maxEvent))
 	}
 }

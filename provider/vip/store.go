@@ -86,13 +86,13 @@ type store struct {
 
 // apply has verbs change the state, all at once, and carries out what follows.
 func (b *store) apply(verbs ...func(*ipam.State) ipam.Effects) {
-	var e ipam.Effects
+	var effects ipam.Effects
 	b.mu.Lock()
 	for _, verb := range verbs {
-		e = e.And(verb(b.state))
+		effects = effects.And(verb(b.state))
 	}
 	b.mu.Unlock()
-	b.carryOut(e)
+	b.carryOut(effects)
 }
 
 // note has the state take in something from which nothing follows.
@@ -103,14 +103,14 @@ func (b *store) note(verb func(*ipam.State)) {
 }
 
 // carryOut does what follows from a change of the state.
-func (b *store) carryOut(e ipam.Effects) {
-	for _, s := range e.Stale {
+func (b *store) carryOut(effects ipam.Effects) {
+	for _, s := range effects.Stale {
 		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", s.Service, "vip", s.Addr)
 	}
-	if e.Quarantine {
+	if effects.Quarantine {
 		b.writeReleasedSoon()
 	}
-	for _, r := range e.Reconcile {
+	for _, r := range effects.Reconcile {
 		if r.After > 0 {
 			b.queue.AddAfter(r.Service.String(), r.After)
 		} else {

@@ -41,16 +41,16 @@ func TrimService(obj any) (any, error) {
 
 // keptOfSpec is what a decision about VIPs depends on, and what no pool may have.
 func keptOfSpec(svc *v1.Service) v1.ServiceSpec {
-	s := &svc.Spec
+	spec := &svc.Spec
 	kept := v1.ServiceSpec{
-		Type:                  one(s.Type),
-		ClusterIPs:            s.ClusterIPs,
-		ExternalIPs:           s.ExternalIPs,
-		LoadBalancerClass:     s.LoadBalancerClass,
-		LoadBalancerIP:        s.LoadBalancerIP,
-		IPFamilies:            s.IPFamilies,
-		IPFamilyPolicy:        s.IPFamilyPolicy,
-		ExternalTrafficPolicy: one(s.ExternalTrafficPolicy),
+		Type:                  one(spec.Type),
+		ClusterIPs:            spec.ClusterIPs,
+		ExternalIPs:           spec.ExternalIPs,
+		LoadBalancerClass:     spec.LoadBalancerClass,
+		LoadBalancerIP:        spec.LoadBalancerIP,
+		IPFamilies:            spec.IPFamilies,
+		IPFamilyPolicy:        spec.IPFamilyPolicy,
+		ExternalTrafficPolicy: one(spec.ExternalTrafficPolicy),
 	}
 	for i, f := range kept.IPFamilies {
 		kept.IPFamilies[i] = one(f)
@@ -59,12 +59,12 @@ func keptOfSpec(svc *v1.Service) v1.ServiceSpec {
 		*kept.IPFamilyPolicy = one(*kept.IPFamilyPolicy)
 	}
 	if servicehelper.RequestsOnlyLocalTraffic(svc) {
-		kept.Selector = s.Selector // see backendsOf
+		kept.Selector = spec.Selector // see backendsOf
 	}
-	for i, p := range s.Ports {
-		s.Ports[i] = v1.ServicePort{Protocol: one(p.Protocol), Port: p.Port}
+	for i, p := range spec.Ports {
+		spec.Ports[i] = v1.ServicePort{Protocol: one(p.Protocol), Port: p.Port}
 	}
-	kept.Ports = s.Ports
+	kept.Ports = spec.Ports
 	return kept
 }
 

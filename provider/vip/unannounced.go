@@ -155,36 +155,36 @@ func (b *statuses) queueUntold() bool {
 
 // announcedPatch is the entry of a status's conditions that has [lb.VIPAnnounced] say what is
 // known; nil: it does. A condition that stays with its reason keeps the time since when.
-func announcedPatch(svc *v1.Service, a announcement, now time.Time) any {
+func announcedPatch(svc *v1.Service, announcement announcement, now time.Time) any {
 	old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAnnounced)
 	switch {
-	case !a.known, a.reason == "" && old == nil:
+	case !announcement.known, announcement.reason == "" && old == nil:
 		return nil
-	case a.reason == "":
+	case announcement.reason == "":
 		return withoutCondition(lb.VIPAnnounced)
 	}
-	c := metav1.Condition{
-		Type: lb.VIPAnnounced, Status: metav1.ConditionFalse, Reason: string(a.reason), Message: a.message,
+	condition := metav1.Condition{
+		Type: lb.VIPAnnounced, Status: metav1.ConditionFalse, Reason: string(announcement.reason), Message: announcement.message,
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
 	}
-	if old != nil && old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
+	if old != nil && old.Status == condition.Status {
+		condition.LastTransitionTime = old.LastTransitionTime
 	}
-	if old != nil && *old == c {
+	if old != nil && *old == condition {
 		return nil
 	}
-	return c
+	return condition
 }
 
 // recordAnnounced records an Event when the announcements of a Service were told otherwise than
 // before: another reason, or none any more.
-func (b *statuses) recordAnnounced(svc *v1.Service, a announcement) {
+func (b *statuses) recordAnnounced(svc *v1.Service, announcement announcement) {
 	old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAnnounced)
 	switch {
-	case !a.known:
-	case a.reason == "" && old != nil:
+	case !announcement.known:
+	case announcement.reason == "" && old != nil:
 		b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonAnnounced, "all VIPs are announced again")
-	case a.reason != "" && (old == nil || old.Reason != string(a.reason)):
-		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, string(a.reason), inventory.ShortenText(a.message, maxEvent))
+	case announcement.reason != "" && (old == nil || old.Reason != string(announcement.reason)):
+		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, string(announcement.reason), inventory.ShortenText(announcement.message, maxEvent))
 	}
 }

@@ -59,7 +59,7 @@ func (p Places) localLabels(pv *v1.PersistentVolume) (map[string]string, error) 
 	if node == nil || err != nil {
 		return nil, err
 	}
-	inv, m, err := p.MachineOf(node)
+	inv, machine, err := p.MachineOf(node)
 	if errors.Is(err, inventory.ErrNoMachine) {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (p Places) localLabels(pv *v1.PersistentVolume) (map[string]string, error) 
 	}
 	out := map[string]string{}
 	for _, key := range []string{inventory.LabelRegion, inventory.LabelZone, inventory.LabelRack} {
-		out[key] = inv.Labels(m)[key]
+		out[key] = inv.Labels(machine)[key]
 	}
 	return out, nil
 }

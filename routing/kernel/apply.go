@@ -24,15 +24,15 @@ type operation struct {
 
 // apply writes a difference: what is new first, what is gone last, so that at no
 // moment a pod that both tables reach is not reached.
-func (t *Table) apply(d routing.Difference, want []routing.Route) (applied, error) {
-	ops := make([]operation, 0, len(d.Add)+len(d.Replace)+len(d.Delete))
-	for _, r := range d.Add {
+func (t *Table) apply(difference routing.Difference, want []routing.Route) (applied, error) {
+	ops := make([]operation, 0, len(difference.Add)+len(difference.Replace)+len(difference.Delete))
+	for _, r := range difference.Add {
 		ops = append(ops, operation{r, t.add, mendAdd})
 	}
-	for _, r := range d.Replace {
+	for _, r := range difference.Replace {
 		ops = append(ops, operation{r, t.replace, mendNothing})
 	}
-	for _, r := range d.Delete {
+	for _, r := range difference.Delete {
 		ops = append(ops, operation{r, t.remove, mendDelete})
 	}
 	var failed []Failure

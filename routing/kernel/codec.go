@@ -94,13 +94,13 @@ func (b *batch) address(kind uint16, a netip.Addr) {
 }
 
 // appendAddr is a.AppendBinary without the zone, which the kernel has no place for.
-func appendAddr(b []byte, a netip.Addr) []byte {
+func appendAddr(data []byte, a netip.Addr) []byte {
 	if a.Is4() {
 		v := a.As4()
-		return append(b, v[:]...)
+		return append(data, v[:]...)
 	}
 	v := a.As16()
-	return append(b, v[:]...)
+	return append(data, v[:]...)
 }
 
 func family(a netip.Addr) uint8 {
@@ -111,28 +111,28 @@ func family(a netip.Addr) uint8 {
 }
 
 // put writes a message that adds or replaces (flags) a route.
-func (b *batch) put(m mark, r routing.Route, flags uint16, tunnel uint32) {
+func (b *batch) put(mark mark, route routing.Route, flags uint16, tunnel uint32) {
 	b.begin(unix.RTM_NEWROUTE, flags|unix.NLM_F_CREATE)
 	kind := uint8(unix.RTN_UNICAST)
-	if r.Kind != routing.Unicast {
+	if route.Kind != routing.Unicast {
 		kind = unix.RTN_UNREACHABLE
 	}
 	hopFlags := uint8(0)
-	if r.Tunnel {
+	if route.Tunnel {
 		hopFlags = unix.RTNH_F_ONLINK
 	}
-	b.route(r.Dst, tableOf(r.Kind), m.protocol, unix.RT_SCOPE_UNIVERSE, kind, uint32(hopFlags))
-	b.number(unix.RTA_PRIORITY, m.metricOf(r.Kind))
-	switch hops := r.Via.All(); {
+	b.route(route.Dst, tableOf(route.Kind), mark.protocol, unix.RT_SCOPE_UNIVERSE, kind, uint32(hopFlags))
+	b.number(unix.RTA_PRIORITY, mark.metricOf(route.Kind))
+	switch hops := route.Via.All(); {
 	case len(hops) == 1:
-		b.gateway(r.Dst, hops[0])
-		if r.Tunnel {
+		b.gateway(route.Dst, hops[0])
+		if route.Tunnel {
 			b.number(unix.RTA_OIF, tunnel)
 		} else if zone := hops[0].Zone(); zone != "" {
 			b.number(unix.RTA_OIF, deviceIndex(zone))
 		}
 	case len(hops) > 1:
-		b.multipath(r.Dst, hops)
+		b.multipath(route.Dst, hops)
 	}
 	b.end()
 }
@@ -197,31 +197,31 @@ type reader struct {
 // decode reads a route message. It reports false for what does not bear our mark. A
 // route that does, but is none that we would write, has no next hop: it differs from
 // all that are wanted.
-func (m reader) decode(body []byte) (e routing.Route, ours bool) {
+func (m reader) decode(body []byte) (route routing.Route, ours bool) {
 	if len(body) < unix.SizeofRtMsg || body[5] != m.protocol || body[3] != 0 {
-		return e, false
+		return route, false
 	}
 	flags := binary.NativeEndian.Uint32(body[8:])
 	if flags&unix.RTM_F_CLONED != 0 {
-		return e, false
+		return route, false
 	}
 	raw := rawRoute{table: uint32(body[4]), addr: unspecified(body[0])}
 	raw.read(body[unix.SizeofRtMsg:])
-	e.Dst = netip.PrefixFrom(raw.addr, int(body[1]))
-	if e.Kind, ours = m.kindOf(raw); !ours {
-		return e, false
+	route.Dst = netip.PrefixFrom(raw.addr, int(body[1]))
+	if route.Kind, ours = m.kindOf(raw); !ours {
+		return route, false
 	}
-	e.Tunnel = m.tunnel != 0 && raw.devices[0] == m.tunnel
+	route.Tunnel = m.tunnel != 0 && raw.devices[0] == m.tunnel
 	unreachable := body[7] == unix.RTN_UNREACHABLE
-	if unreachable != (e.Kind != routing.Unicast) || raw.hops > len(raw.via) || !e.Tunnel && !m.links.right(&raw) {
-		e.Tunnel = e.Kind != routing.Unicast
-		return e, true
+	if unreachable != (route.Kind != routing.Unicast) || raw.hops > len(raw.via) || !route.Tunnel && !m.links.right(&raw) {
+		route.Tunnel = route.Kind != routing.Unicast
+		return route, true
 	}
-	if !e.Tunnel {
+	if !route.Tunnel {
 		m.links.zones(&raw)
 	}
-	e.Via = routing.Via(raw.via[:raw.hops]...)
-	return e, true
+	route.Via = routing.Via(raw.via[:raw.hops]...)
+	return route, true
 }
 
 // kindOf tells from the table and the metric what a route is for.
@@ -273,14 +273,14 @@ func (r *rawRoute) hop(value []byte, device uint32) {
 	}
 }
 
-func (r *rawRoute) nextHops(b []byte) {
-	for len(b) >= unix.SizeofRtNexthop {
-		n := int(binary.NativeEndian.Uint16(b))
-		if n < unix.SizeofRtNexthop || n > len(b) {
+func (r *rawRoute) nextHops(data []byte) {
+	for len(data) >= unix.SizeofRtNexthop {
+		size := int(binary.NativeEndian.Uint16(data))
+		if size < unix.SizeofRtNexthop || size > len(data) {
 			return
 		}
-		device := binary.NativeEndian.Uint32(b[4:])
-		for kind, value := range attributes(b[unix.SizeofRtNexthop:n]) {
+		device := binary.NativeEndian.Uint32(data[4:])
+		for kind, value := range attributes(data[unix.SizeofRtNexthop:size]) {
 			switch kind {
 			case unix.RTA_GATEWAY:
 				r.hop(value, device)
@@ -288,7 +288,7 @@ func (r *rawRoute) nextHops(b []byte) {
 				r.hop(viaOf(value), device)
 			}
 		}
-		b = b[min(len(b), align(n)):]
+		data = data[min(len(data), align(size)):]
 	}
 }
 
@@ -303,28 +303,28 @@ func unspecified(family uint8) netip.Addr {
 }
 
 // attributes walks the attributes of a message by kind and value.
-func attributes(b []byte) iter.Seq2[uint16, []byte] {
+func attributes(data []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
-		for len(b) >= unix.SizeofRtAttr {
-			n := int(binary.NativeEndian.Uint16(b))
-			if n < unix.SizeofRtAttr || n > len(b) {
+		for len(data) >= unix.SizeofRtAttr {
+			size := int(binary.NativeEndian.Uint16(data))
+			if size < unix.SizeofRtAttr || size > len(data) {
 				return
 			}
-			if !yield(binary.NativeEndian.Uint16(b[2:])&^uint16(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[unix.SizeofRtAttr:n]) {
+			if !yield(binary.NativeEndian.Uint16(data[2:])&^uint16(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), data[unix.SizeofRtAttr:size]) {
 				return
 			}
-			b = b[min(len(b), align(n)):]
+			data = data[min(len(data), align(size)):]
 		}
 	}
 }
 
-func header(b []byte) unix.NlMsghdr {
+func header(data []byte) unix.NlMsghdr {
 	return unix.NlMsghdr{
-		Len:   binary.NativeEndian.Uint32(b),
-		Type:  binary.NativeEndian.Uint16(b[4:]),
-		Flags: binary.NativeEndian.Uint16(b[6:]),
-		Seq:   binary.NativeEndian.Uint32(b[8:]),
-		Pid:   binary.NativeEndian.Uint32(b[12:]),
+		Len:   binary.NativeEndian.Uint32(data),
+		Type:  binary.NativeEndian.Uint16(data[4:]),
+		Flags: binary.NativeEndian.Uint16(data[6:]),
+		Seq:   binary.NativeEndian.Uint32(data[8:]),
+		Pid:   binary.NativeEndian.Uint32(data[12:]),
 	}
 }
 

@@ -84,22 +84,22 @@ func (c *conn) send(b []byte) error {
 
 // receive calls each with every message of one datagram.
 func (c *conn) receive(each func(h unix.NlMsghdr, body []byte) error) error {
-	n, _, err := unix.Recvfrom(c.fd, c.in, 0)
+	size, _, err := unix.Recvfrom(c.fd, c.in, 0)
 	for errors.Is(err, unix.EINTR) {
-		n, _, err = unix.Recvfrom(c.fd, c.in, 0)
+		size, _, err = unix.Recvfrom(c.fd, c.in, 0)
 	}
 	if err != nil {
 		return err
 	}
-	for b := c.in[:n]; len(b) >= unix.SizeofNlMsghdr; {
-		h := header(b)
-		if int(h.Len) < unix.SizeofNlMsghdr || int(h.Len) > len(b) {
-			return fmt.Errorf("netlink message of %d bytes in a datagram of %d", h.Len, len(b))
+	for data := c.in[:size]; len(data) >= unix.SizeofNlMsghdr; {
+		head := header(data)
+		if int(head.Len) < unix.SizeofNlMsghdr || int(head.Len) > len(data) {
+			return fmt.Errorf("netlink message of %d bytes in a datagram of %d", head.Len, len(data))
 		}
-		if err := each(h, b[unix.SizeofNlMsghdr:h.Len]); err != nil {
+		if err := each(head, data[unix.SizeofNlMsghdr:head.Len]); err != nil {
 			return err
 		}
-		b = b[min(len(b), align(int(h.Len))):]
+		data = data[min(len(data), align(int(head.Len))):]
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (c *conn) receive(each func(h unix.NlMsghdr, body []byte) error) error {
 // message that caused each. The last message asks for an acknowledgement; those
 // before it answer only if they fail. rtnetlink works in the sender's own
 // thread, so that all answers are there when the last one is.
-func (c *conn) request(batch []byte, first uint32, n int) (map[int]error, error) {
+func (c *conn) request(batch []byte, first uint32, size int) (map[int]error, error) {
 	if err := c.patience(answerTimeout); err != nil {
 		return nil, err
 	}
@@ -119,13 +119,13 @@ func (c *conn) request(batch []byte, first uint32, n int) (map[int]error, error)
 	for done := false; !done; {
 		err := c.receive(func(h unix.NlMsghdr, body []byte) error {
 			i := int(h.Seq - first)
-			if h.Type != unix.NLMSG_ERROR || i < 0 || i >= n {
+			if h.Type != unix.NLMSG_ERROR || i < 0 || i >= size {
 				return nil // of an earlier batch that we gave up on
 			}
 			if err := answer(h, body); err != nil {
 				failed[i] = err
 			}
-			done = done || i == n-1
+			done = done || i == size-1
 			return nil
 		})
 		if err != nil {
@@ -145,20 +145,20 @@ func (c *conn) dump(req []byte, seq uint32, each func(h unix.NlMsghdr, body []by
 	}
 	interrupted := false
 	for done := false; !done; {
-		err := c.receive(func(h unix.NlMsghdr, body []byte) error {
-			if h.Seq != seq {
+		err := c.receive(func(header unix.NlMsghdr, body []byte) error {
+			if header.Seq != seq {
 				return nil
 			}
-			interrupted = interrupted || h.Flags&unix.NLM_F_DUMP_INTR != 0
-			switch h.Type {
+			interrupted = interrupted || header.Flags&unix.NLM_F_DUMP_INTR != 0
+			switch header.Type {
 			case unix.NLMSG_DONE:
 				done = true
-				return answer(h, body)
+				return answer(header, body)
 			case unix.NLMSG_ERROR:
 				done = true
-				return answer(h, body)
+				return answer(header, body)
 			}
-			each(h, body)
+			each(header, body)
 			return nil
 		})
 		if err != nil {
@@ -192,7 +192,7 @@ func (e *Refused) Error() string {
 func (e *Refused) Unwrap() error { return e.Errno }
 
 // answer decodes an acknowledgement or the end of a dump.
-func answer(h unix.NlMsghdr, body []byte) error {
+func answer(header unix.NlMsghdr, body []byte) error {
 	if len(body) < 4 {
 		return nil
 	}
@@ -200,20 +200,20 @@ func answer(h unix.NlMsghdr, body []byte) error {
 	if code == 0 {
 		return nil
 	}
-	e := &Refused{Errno: unix.Errno(-code)}
-	if h.Flags&unix.NLM_F_ACK_TLVS == 0 {
-		return e
+	refused := &Refused{Errno: unix.Errno(-code)}
+	if header.Flags&unix.NLM_F_ACK_TLVS == 0 {
+		return refused
 	}
 	skip := 4
-	if h.Type == unix.NLMSG_ERROR {
+	if header.Type == unix.NLMSG_ERROR {
 		skip += unix.SizeofNlMsghdr // the header of our message; NETLINK_CAP_ACK leaves the rest out
 	}
 	if len(body) > skip {
 		for kind, value := range attributes(body[skip:]) {
 			if kind == unix.NLMSGERR_ATTR_MSG {
-				e.Text = unix.ByteSliceToString(value)
+				refused.Text = unix.ByteSliceToString(value)
 			}
 		}
 	}
-	return e
+	return refused
 }

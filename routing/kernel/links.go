@@ -90,15 +90,15 @@ func (ls *links) name(device uint32) string {
 // between. A host route over another link than the subnet's, as wg-quick and proxy ARP make
 // it, has the kernel take that one for a route via the address as well. What we wrote anew
 // would come back the same.
-func (ls *links) ask(a netip.Addr) uint32 {
-	if device, known := ls.asked[a]; known {
+func (ls *links) ask(addr netip.Addr) uint32 {
+	if device, known := ls.asked[addr]; known {
 		return device
 	}
-	found, err := netlink.RouteGetWithOptions(a.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
+	found, err := netlink.RouteGetWithOptions(addr.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
 	if err == nil && len(found) == 1 && found[0].Gw == nil && found[0].Via == nil && len(found[0].MultiPath) == 0 {
-		ls.asked[a] = uint32(found[0].LinkIndex)
+		ls.asked[addr] = uint32(found[0].LinkIndex)
 	} else {
-		ls.asked[a] = 0
+		ls.asked[addr] = 0
 	}
-	return ls.asked[a]
+	return ls.asked[addr]
 }

@@ -24,14 +24,14 @@ type neighbour struct {
 
 // compare puts the nodes behind hardware addresses before those addresses themselves:
 // in that order no packet is sent to an address that leads nowhere yet.
-func (n neighbour) compare(o neighbour) int {
+func (n neighbour) compare(have neighbour) int {
 	switch {
-	case n.bridge && !o.bridge:
+	case n.bridge && !have.bridge:
 		return -1
-	case o.bridge && !n.bridge:
+	case have.bridge && !n.bridge:
 		return 1
 	}
-	return cmp.Or(n.ip.Compare(o.ip), slices.Compare(n.mac[:], o.mac[:]))
+	return cmp.Or(n.ip.Compare(have.ip), slices.Compare(n.mac[:], have.mac[:]))
 }
 
 func (n neighbour) family() uint8 {
@@ -112,9 +112,9 @@ func (t *Table) neighbours(all []neighbour, remove bool) error {
 }
 
 // neighbour writes a message that adds or replaces an entry, or removes one.
-func (b *batch) neighbour(n neighbour, device uint32, remove bool) {
+func (b *batch) neighbour(neighbour neighbour, device uint32, remove bool) {
 	flags := uint8(0)
-	if n.bridge {
+	if neighbour.bridge {
 		flags = unix.NTF_SELF
 	}
 	if remove {
@@ -122,13 +122,13 @@ func (b *batch) neighbour(n neighbour, device uint32, remove bool) {
 	} else {
 		b.begin(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE)
 	}
-	b.buf = append(b.buf, n.family(), 0, 0, 0)
+	b.buf = append(b.buf, neighbour.family(), 0, 0, 0)
 	b.buf = binary.NativeEndian.AppendUint32(b.buf, device)
 	b.buf = binary.NativeEndian.AppendUint16(b.buf, unix.NUD_PERMANENT)
 	b.buf = append(b.buf, flags, 0)
-	b.address(unix.NDA_DST, n.ip)
+	b.address(unix.NDA_DST, neighbour.ip)
 	at := b.attribute(unix.NDA_LLADDR)
-	b.buf = append(b.buf, n.mac[:]...)
+	b.buf = append(b.buf, neighbour.mac[:]...)
 	b.sized(at)
 	b.end()
 }
@@ -144,17 +144,17 @@ func neighbourOf(h netlink.Neigh, bridge bool) (neighbour, bool) {
 }
 
 // readNeighbour reads an entry from an event.
-func readNeighbour(body []byte) (n neighbour, ok bool) {
-	n.bridge = body[0] == unix.AF_BRIDGE
+func readNeighbour(body []byte) (neighbour neighbour, ok bool) {
+	neighbour.bridge = body[0] == unix.AF_BRIDGE
 	for kind, value := range attributes(body[unix.SizeofNdMsg:]) {
 		switch kind {
 		case unix.NDA_DST:
-			n.ip, ok = netip.AddrFromSlice(value)
+			neighbour.ip, ok = netip.AddrFromSlice(value)
 		case unix.NDA_LLADDR:
-			if len(value) == len(n.mac) {
-				n.mac = routing.MAC(value)
+			if len(value) == len(neighbour.mac) {
+				neighbour.mac = routing.MAC(value)
 			}
 		}
 	}
-	return n, ok
+	return neighbour, ok
 }

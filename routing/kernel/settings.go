@@ -76,14 +76,14 @@ func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) 
 // order is that in which settings are to be changed: by name, but first what is about router
 // advertisements. A kernel that begins to forward forgets at once the default routes of links
 // whose accept_ra is not 2 (rt6_purge_dflt_routers of Linux), until the next advertisement.
-func order(a, b Setting) int {
+func order(setting, other Setting) int {
 	rank := func(s Setting) int {
 		if s.Why == whyRA {
 			return 0
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(setting), rank(other)), strings.Compare(setting.Name, other.Name))
 }
 
 // ipv4 checks the links, and the default of those that are yet to come: of pods, or the
@@ -161,14 +161,14 @@ func sortedOnce(names []string) []string {
 // advertisedOver are the names of the links over which router advertisements gave a default
 // route.
 func advertisedOver() (names []string, err error) {
-	c, err := dial()
+	conn, err := dial()
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	b := batch{first: c.nextSeq(1)}
+	defer conn.close()
+	b := batch{first: conn.nextSeq(1)}
 	b.list(unix.AF_INET6, unix.RT_TABLE_MAIN, unix.RTPROT_RA)
-	err = c.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
+	err = conn.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
 		if h.Type != unix.RTM_NEWROUTE || len(body) < unix.SizeofRtMsg || body[0] != unix.AF_INET6 || body[1] != 0 || body[5] != unix.RTPROT_RA {
 			return
 		}

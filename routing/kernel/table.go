@@ -124,25 +124,25 @@ func (t *Table) attempt(want []routing.Route) (State, error) {
 	if !complete {
 		diff.Delete = nil // read only in part: what we saw may not be what there is
 	}
-	a := applied{reached: t.have}
+	result := applied{reached: t.have}
 	if !diff.Empty() {
-		if a, err = t.apply(diff, want); err != nil {
+		if result, err = t.apply(diff, want); err != nil {
 			return State{Want: len(want)}, err
 		}
 	}
-	t.have, t.synced = a.reached, complete && len(a.failed) == 0 && ruleErr == nil
-	return t.state(want, diff, a), ruleErr
+	t.have, t.synced = result.reached, complete && len(result.failed) == 0 && ruleErr == nil
+	return t.state(want, diff, result), ruleErr
 }
 
-func (t *Table) state(want []routing.Route, diff routing.Difference, a applied) State {
+func (t *Table) state(want []routing.Route, diff routing.Difference, applied applied) State {
 	missing := 0
-	for _, f := range a.failed {
+	for _, f := range applied.failed {
 		if _, wanted := slices.BinarySearchFunc(want, f.Route, routing.Route.Compare); wanted {
 			missing++
 		}
 	}
 	n := len(diff.Add) + len(diff.Replace) + len(diff.Delete)
-	return State{Want: len(want), Have: len(want) - missing, Changed: n - len(a.failed), Failed: a.failed}
+	return State{Want: len(want), Have: len(want) - missing, Changed: n - len(applied.failed), Failed: applied.failed}
 }
 
 // open opens the socket, unless it is.
@@ -220,16 +220,16 @@ func (t *Table) list(reader reader, family, table uint8, each func(routing.Route
 // where there were several, so that it is written anew.
 func (t *Table) unique(sorted []routing.Route) []routing.Route {
 	kept := sorted[:0]
-	for _, r := range sorted {
-		if n := len(kept); n > 0 && kept[n-1].Key() == r.Key() {
+	for _, route := range sorted {
+		if n := len(kept); n > 0 && kept[n-1].Key() == route.Key() {
 			b := batch{first: t.conn.nextSeq(1)}
-			b.remove(t.mark, r)
+			b.remove(t.mark, route)
 			b.acknowledge()
 			_, _ = t.conn.request(b.buf, b.first, b.n)
 			kept[n-1].Via = routing.NextHops{}
 			continue
 		}
-		kept = append(kept, r)
+		kept = append(kept, route)
 	}
 	return kept
 }

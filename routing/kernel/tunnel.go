@@ -112,14 +112,14 @@ func devices() (all []netlink.Link, err error) {
 
 // deviceOf returns the index of the device that a tunnel sends through; of any that bears
 // its name, where there is to be none or that one is gone; 0: there is none.
-func deviceOf(t routing.Tunnel) (uint32, error) {
+func deviceOf(tunnel routing.Tunnel) (uint32, error) {
 	all, err := devices()
 	if len(all) == 0 {
 		return 0, err
 	}
 	i := slices.IndexFunc(all, func(l netlink.Link) bool {
-		x, usable := vxlanOf(l, t.Local)
-		return usable && x == t.VXLAN
+		x, usable := vxlanOf(l, tunnel.Local)
+		return usable && x == tunnel.VXLAN
 	})
 	return uint32(all[max(i, 0)].Attrs().Index), nil
 }
@@ -144,23 +144,23 @@ func ensureDevices(want routing.Tunnel, mtu int) (all []netlink.Link, err error)
 	free := slices.Clone(deviceNames)
 	found := map[inventory.VXLAN]netlink.Link{}
 	for _, link := range have {
-		x, usable := vxlanOf(link, want.Local)
-		if !usable || x != want.VXLAN && x != want.Also {
+		vxlan, usable := vxlanOf(link, want.Local)
+		if !usable || vxlan != want.VXLAN && vxlan != want.Also {
 			if err := netlink.LinkDel(link); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		found[x] = link
+		found[vxlan] = link
 		free = slices.DeleteFunc(free, func(name string) bool { return name == link.Attrs().Name })
 	}
-	for _, x := range []inventory.VXLAN{want.VXLAN, want.Also} {
-		if x == (inventory.VXLAN{}) {
+	for _, vxlan := range []inventory.VXLAN{want.VXLAN, want.Also} {
+		if vxlan == (inventory.VXLAN{}) {
 			continue
 		}
-		link := found[x]
+		link := found[vxlan]
 		if link == nil {
-			if link, err = addDevice(free[0], want, x, mtu); err != nil {
+			if link, err = addDevice(free[0], want, vxlan, mtu); err != nil {
 				return all, err
 			}
 			free = free[1:]
@@ -182,16 +182,16 @@ func takeFirstName(all []netlink.Link) error {
 	return nil
 }
 
-func addDevice(name string, want routing.Tunnel, x inventory.VXLAN, mtu int) (netlink.Link, error) {
+func addDevice(name string, want routing.Tunnel, vxlan inventory.VXLAN, mtu int) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, want.MAC[:]
 	err := netlink.LinkAdd(&netlink.Vxlan{
-		LinkAttrs: attrs, VxlanId: int(x.VNI), Port: int(x.Port), SrcAddr: want.Local.AsSlice(),
+		LinkAttrs: attrs, VxlanId: int(vxlan.VNI), Port: int(vxlan.Port), SrcAddr: want.Local.AsSlice(),
 		Learning: false, // each peer has a static entry
 		UDPCSum:  true,  // most network cards work checksums out for free, and receivers then merge packets (GRO)
 	})
 	if err != nil {
-		return nil, whose(err, x)
+		return nil, whose(err, vxlan)
 	}
 	return netlink.LinkByName(name)
 }
@@ -209,31 +209,31 @@ func vxlanOf(link netlink.Link, local netip.Addr) (x inventory.VXLAN, usable boo
 
 // whose names the device that has the port already, or the network at it: the kernel shares
 // a port among devices that agree on the rest, and opens it once a device is up.
-func whose(err error, x inventory.VXLAN) error {
+func whose(err error, vxlan inventory.VXLAN) error {
 	if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	holder := "another program of this machine"
-	if names := vxlansAt(x.Port); len(names) > 0 {
+	if names := vxlansAt(vxlan.Port); len(names) > 0 {
 		holder = strings.Join(names, " and ")
 	}
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("VNI %d at UDP port %d is that of %s: set podNetwork.vxlan.vni or port in the inventory to another that is free on all machines: %w", x.VNI, x.Port, holder, err)
+		return fmt.Errorf("VNI %d at UDP port %d is that of %s: set podNetwork.vxlan.vni or port in the inventory to another that is free on all machines: %w", vxlan.VNI, vxlan.Port, holder, err)
 	}
-	return fmt.Errorf("UDP port %d is that of %s: set podNetwork.vxlan.port in the inventory to another that is free on all machines: %w", x.Port, holder, err)
+	return fmt.Errorf("UDP port %d is that of %s: set podNetwork.vxlan.port in the inventory to another that is free on all machines: %w", vxlan.Port, holder, err)
 }
 
 // vxlansAt are the VXLAN devices of other programs at a port.
 func vxlansAt(port uint16) (names []string) {
 	links, _ := netlink.LinkList()
 	for _, link := range links {
-		v, ok := link.(*netlink.Vxlan)
+		vxlan, ok := link.(*netlink.Vxlan)
 		switch {
-		case !ok, v.Port != int(port), slices.Contains(deviceNames, v.Name):
-		case v.FlowBased:
-			names = append(names, fmt.Sprintf("VXLAN device %s (of any VNI)", v.Name))
+		case !ok, vxlan.Port != int(port), slices.Contains(deviceNames, vxlan.Name):
+		case vxlan.FlowBased:
+			names = append(names, fmt.Sprintf("VXLAN device %s (of any VNI)", vxlan.Name))
 		default:
-			names = append(names, fmt.Sprintf("VXLAN device %s (VNI %d)", v.Name, v.VxlanId))
+			names = append(names, fmt.Sprintf("VXLAN device %s (VNI %d)", vxlan.Name, vxlan.VxlanId))
 		}
 	}
 	return names

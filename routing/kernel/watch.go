@@ -39,16 +39,16 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 			return nil, err
 		}
 	}
-	c, err := dial(watched...)
+	conn, err := dial(watched...)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.patience(pollEvery); err != nil {
-		c.close()
+	if err := conn.patience(pollEvery); err != nil {
+		conn.close()
 		return nil, err
 	}
 	doubt := make(chan struct{}, 1)
-	go t.watcher().listen(ctx, c, doubt)
+	go t.watcher().listen(ctx, conn, doubt)
 	return doubt, nil
 }
 
@@ -94,13 +94,13 @@ func (w watcher) listen(ctx context.Context, c *conn, doubt chan<- struct{}) {
 }
 
 // concerns reports whether an event can be about what bears our mark.
-func (w watcher) concerns(h unix.NlMsghdr, body []byte) bool {
-	switch h.Type {
+func (w watcher) concerns(header unix.NlMsghdr, body []byte) bool {
+	switch header.Type {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		// A replacement may be of a route of ours by another program's.
-		return len(body) >= unix.SizeofRtMsg && (body[5] == w.protocol || h.Flags&unix.NLM_F_REPLACE != 0 && w.wants(body))
+		return len(body) >= unix.SizeofRtMsg && (body[5] == w.protocol || header.Flags&unix.NLM_F_REPLACE != 0 && w.wants(body))
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
-		return len(body) >= unix.SizeofNdMsg && w.tunnelled(h.Type == unix.RTM_NEWNEIGH, body)
+		return len(body) >= unix.SizeofNdMsg && w.tunnelled(header.Type == unix.RTM_NEWNEIGH, body)
 	case unix.RTM_NEWLINK:
 		return len(body) >= unix.SizeofIfInfomsg && w.linkChanged(body)
 	case unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWRULE, unix.RTM_DELRULE:

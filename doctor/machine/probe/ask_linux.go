@@ -55,13 +55,13 @@ func (r *reader) ask(ctx context.Context) {
 	}
 	links := r.linksThatWork(responder)
 	askAll(ctx, links)
-	for _, l := range links {
-		r.facts.Answers = append(r.facts.Answers, l.answers...)
-		if len(l.pools) > 0 {
-			r.facts.Asked = append(r.facts.Asked, machine.Asked{Interface: l.on, IPv6: l.config.Subnet.Addr().Is6(), Addresses: len(l.pools)})
+	for _, link := range links {
+		r.facts.Answers = append(r.facts.Answers, link.answers...)
+		if len(link.pools) > 0 {
+			r.facts.Asked = append(r.facts.Asked, machine.Asked{Interface: link.on, IPv6: link.config.Subnet.Addr().Is6(), Addresses: len(link.pools)})
 		}
-		r.unless(fmt.Sprintf("who answers on %s", l.config.Subnet), l.err)
-		for _, router := range l.routers {
+		r.unless(fmt.Sprintf("who answers on %s", link.config.Subnet), link.err)
+		for _, router := range link.routers {
 			i := slices.IndexFunc(r.facts.Routers, func(have machine.Router) bool { return have.Name == router.Name && have.Address == router.Address })
 			r.facts.Routers[i] = router
 		}
@@ -189,16 +189,16 @@ func (l *askedLink) findMachines(ctx context.Context) {
 
 // who asks for an address: of IPv4 as nobody, so that no cache learns anything (RFC 5227), and of IPv6 as itself, since the answer to nobody goes to
 // all hosts and changes their caches.
-func (l *askedLink) who(ctx context.Context, a netip.Addr) (onlink.MAC, bool) {
+func (l *askedLink) who(ctx context.Context, addr netip.Addr) (onlink.MAC, bool) {
 	ask := l.responder.Ask
-	if a.Is4() {
+	if addr.Is4() {
 		ask = l.responder.Probe
 	}
 	for range askTries {
 		if l.err != nil || !l.turn(ctx) {
 			break
 		}
-		macs, err := ask(ctx, l.config.Subnet, a, 1, l.every)
+		macs, err := ask(ctx, l.config.Subnet, addr, 1, l.every)
 		if l.err = err; len(macs) > 0 {
 			return macs[0], true
 		}

@@ -76,15 +76,15 @@ func (r *reader) host() {
 func (r *reader) addresses() {
 	all, err := net.Interfaces()
 	r.unless("interfaces", err)
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		r.unless("addresses of "+i.Name, err)
+	for _, nic := range all {
+		addrs, err := nic.Addrs()
+		r.unless("addresses of "+nic.Name, err)
 		for _, a := range addrs {
 			p, err := netip.ParsePrefix(a.String())
 			if err != nil || p.Addr().IsLoopback() {
 				continue
 			}
-			r.facts.Addresses = append(r.facts.Addresses, machine.Address{Interface: i.Name, Prefix: p, Up: i.Flags&net.FlagUp != 0, Carrier: i.Flags&net.FlagRunning != 0})
+			r.facts.Addresses = append(r.facts.Addresses, machine.Address{Interface: nic.Name, Prefix: p, Up: nic.Flags&net.FlagUp != 0, Carrier: nic.Flags&net.FlagRunning != 0})
 		}
 	}
 	slices.SortFunc(r.facts.Addresses, func(a, b machine.Address) int {
@@ -98,9 +98,9 @@ func (r *reader) expect(inv *inventory.Inventory, name string) error {
 		r.facts.Unread = append(r.facts.Unread, "pools, routers and links: no inventory was given")
 		return nil
 	}
-	m, known := inv.Machine(name)
+	own, known := inv.Machine(name)
 	if name == "" {
-		m, known = machine.Find(inv, r.facts.Host, r.facts.Addresses)
+		own, known = machine.Find(inv, r.facts.Host, r.facts.Addresses)
 	} else if !known {
 		return fmt.Errorf("%w %q", inventory.ErrNoMachine, name)
 	}
@@ -108,7 +108,7 @@ func (r *reader) expect(inv *inventory.Inventory, name string) error {
 		r.facts.Unread = append(r.facts.Unread, "pools, routers and links: the inventory has no machine with an address of this one or the name "+r.facts.Host)
 		return nil
 	}
-	r.facts.Expected = machine.Expect(inv, m)
+	r.facts.Expected = machine.Expect(inv, own)
 	return nil
 }
 
@@ -118,14 +118,14 @@ func (r *reader) own() (all []netip.Addr) {
 		return r.facts.Expected.Addresses
 	}
 	for _, elsewhere := range []string{"192.0.2.1", "2001:db8::1"} { // of documentation: nothing is sent by a connect of UDP
-		c, err := net.Dial("udp", net.JoinHostPort(elsewhere, "9"))
+		conn, err := net.Dial("udp", net.JoinHostPort(elsewhere, "9"))
 		if err != nil {
 			continue
 		}
-		if local, ok := c.LocalAddr().(*net.UDPAddr); ok {
+		if local, ok := conn.LocalAddr().(*net.UDPAddr); ok {
 			all = append(all, local.AddrPort().Addr().Unmap())
 		}
-		c.Close()
+		conn.Close()
 	}
 	return all
 }

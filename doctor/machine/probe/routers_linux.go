@@ -24,18 +24,18 @@ func (r *reader) routers() {
 	if r.facts.Expected == nil {
 		return
 	}
-	for _, s := range r.facts.Expected.Sessions {
-		router := machine.Router{Name: s.Router, Address: s.Address}
-		if subnet, on := r.subnetOf(s); subnet.IsValid() {
+	for _, session := range r.facts.Expected.Sessions {
+		router := machine.Router{Name: session.Router, Address: session.Address}
+		if subnet, on := r.subnetOf(session); subnet.IsValid() {
 			router.OnLink = on.Interface
 		}
-		from := s.Local
+		from := session.Local
 		if !r.hasAddress(from) { // another finding tells that
 			from = netip.Addr{}
 		}
 		var err error
-		router.Device, router.Gateway, err = kernel.Towards(s.Address, from)
-		if r.unless("the route to router "+s.Router, err) {
+		router.Device, router.Gateway, err = kernel.Towards(session.Address, from)
+		if r.unless("the route to router "+session.Router, err) {
 			r.facts.Routers = append(r.facts.Routers, router)
 		}
 	}
@@ -46,13 +46,13 @@ func (r *reader) hasAddress(a netip.Addr) bool {
 }
 
 // subnetOf is the subnet of a router in which the machine has an address: that of the session, or else the longest.
-func (r *reader) subnetOf(s machine.Session) (netip.Prefix, machine.Address) {
+func (r *reader) subnetOf(session machine.Session) (netip.Prefix, machine.Address) {
 	var best machine.Address
 	for _, at := range r.facts.Addresses {
-		if !at.Up || at.Prefix.IsSingleIP() || !at.Prefix.Contains(s.Address) || s.Address.IsLinkLocalUnicast() {
+		if !at.Up || at.Prefix.IsSingleIP() || !at.Prefix.Contains(session.Address) || session.Address.IsLinkLocalUnicast() {
 			continue
 		}
-		own, before := at.Prefix.Addr() == s.Local, best.Prefix.Addr() == s.Local && best.Prefix.IsValid()
+		own, before := at.Prefix.Addr() == session.Local, best.Prefix.Addr() == session.Local && best.Prefix.IsValid()
 		if own && !before || own == before && at.Prefix.Bits() > best.Prefix.Bits() {
 			best = at
 		}
@@ -98,17 +98,17 @@ func (r *reader) sends(device string) bool {
 }
 
 // try connects unless a session is there, and looks for one right before.
-func (r *reader) try(ctx context.Context, s machine.Session) (machine.Connect, error) {
+func (r *reader) try(ctx context.Context, session machine.Session) (machine.Connect, error) {
 	if r.hidden {
 		return machine.NotTried, errors.New("a BGP speaker may run here: want to be in the machine's PID namespace")
 	}
-	if connected, err := connectedTo(s.Address); connected || err != nil {
+	if connected, err := connectedTo(session.Address); connected || err != nil {
 		return machine.NotTried, err
 	}
 	if r.programs(); len(r.facts.Speakers()) > 0 {
 		return machine.NotTried, fmt.Errorf("%s runs here, and may be about to connect", strings.Join(r.facts.Speakers(), ", "))
 	}
-	return dial(ctx, s)
+	return dial(ctx, session)
 }
 
 // connectedTo tells whether a connection with an address is there, or is about to be: of any port, for each end may have begun.

@@ -11,38 +11,38 @@ import (
 )
 
 // segments are the addresses of a pool in a subnet, without those that are excluded.
-func segments(p machine.Pool, subnet netip.Prefix) (all []inventory.Range) {
+func segments(pool machine.Pool, subnet netip.Prefix) (all []inventory.Range) {
 	within := inventory.RangeOf(subnet)
-	for _, r := range p.Ranges {
-		if !r.Overlaps(within) {
+	for _, ipRange := range pool.Ranges {
+		if !ipRange.Overlaps(within) {
 			continue
 		}
-		if r.First.Less(within.First) {
-			r.First = within.First
+		if ipRange.First.Less(within.First) {
+			ipRange.First = within.First
 		}
-		if within.Last.Less(r.Last) {
-			r.Last = within.Last
+		if within.Last.Less(ipRange.Last) {
+			ipRange.Last = within.Last
 		}
-		all = append(all, r)
+		all = append(all, ipRange)
 	}
-	for _, x := range p.Exclude {
+	for _, x := range pool.Exclude {
 		all = without(all, x)
 	}
 	return all
 }
 
 // without takes addresses out of ranges.
-func without(all []inventory.Range, x inventory.Range) (left []inventory.Range) {
-	for _, r := range all {
-		if !r.Overlaps(x) {
-			left = append(left, r)
+func without(all []inventory.Range, ipRange inventory.Range) (left []inventory.Range) {
+	for _, rest := range all {
+		if !rest.Overlaps(ipRange) {
+			left = append(left, rest)
 			continue
 		}
-		if r.First.Less(x.First) {
-			left = append(left, inventory.Range{First: r.First, Last: x.First.Prev()})
+		if rest.First.Less(ipRange.First) {
+			left = append(left, inventory.Range{First: rest.First, Last: ipRange.First.Prev()})
 		}
-		if x.Last.Less(r.Last) {
-			left = append(left, inventory.Range{First: x.Last.Next(), Last: r.Last})
+		if ipRange.Last.Less(rest.Last) {
+			left = append(left, inventory.Range{First: ipRange.Last.Next(), Last: rest.Last})
 		}
 	}
 	return left
@@ -68,17 +68,17 @@ func spread(all []inventory.Range, most int) (some []netip.Addr, more bool) {
 
 // nth is the address with a number, counted through all ranges from 0 on.
 func nth(all []inventory.Range, at uint64) netip.Addr {
-	for _, r := range all {
-		if size := r.Size(); at >= size && size < math.MaxUint64 {
+	for _, ipRange := range all {
+		if size := ipRange.Size(); at >= size && size < math.MaxUint64 {
 			at -= size
 			continue
 		}
-		b := r.First.As16()
+		b := ipRange.First.As16()
 		low, carry := bits.Add64(binary.BigEndian.Uint64(b[8:]), at, 0)
 		binary.BigEndian.PutUint64(b[8:], low)
 		binary.BigEndian.PutUint64(b[:8], binary.BigEndian.Uint64(b[:8])+carry)
 		a := netip.AddrFrom16(b)
-		if r.Is4() {
+		if ipRange.Is4() {
 			a = a.Unmap()
 		}
 		return a

@@ -73,15 +73,15 @@ func socketsIn(text, protocol string, ports []uint16) (all []openSocket) {
 		if !ok || !ok2 {
 			continue // its head
 		}
-		s := openSocket{machine.Socket{Protocol: protocol, Local: local}, fields[9]}
+		socket := openSocket{machine.Socket{Protocol: protocol, Local: local}, fields[9]}
 		switch {
 		case (state == listening || protocol == "UDP" && state == unconnected) && slices.Contains(ports, local.Port()):
 		case protocol == "TCP" && state == established && (slices.Contains(ports, local.Port()) || slices.Contains(ports, remote.Port())):
-			s.Remote = remote
+			socket.Remote = remote
 		default:
 			continue
 		}
-		all = append(all, s)
+		all = append(all, socket)
 	}
 	return all
 }
@@ -89,15 +89,15 @@ func socketsIn(text, protocol string, ports []uint16) (all []openSocket) {
 // addrPortIn reads an address as proc(5) has it: words of 32 bits in the machine's order, and a port.
 func addrPortIn(text string) (netip.AddrPort, bool) {
 	address, port, _ := strings.Cut(text, ":")
-	b, err := hex.DecodeString(address)
+	data, err := hex.DecodeString(address)
 	number, err2 := strconv.ParseUint(port, 16, 16)
-	if err != nil || err2 != nil || len(b)%4 != 0 {
+	if err != nil || err2 != nil || len(data)%4 != 0 {
 		return netip.AddrPort{}, false
 	}
-	for i := 0; i < len(b); i += 4 {
-		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
+	for i := 0; i < len(data); i += 4 {
+		binary.NativeEndian.PutUint32(data[i:], binary.BigEndian.Uint32(data[i:]))
 	}
-	a, ok := netip.AddrFromSlice(b)
+	a, ok := netip.AddrFromSlice(data)
 	return netip.AddrPortFrom(a.Unmap(), uint16(number)), ok
 }
 
@@ -136,13 +136,13 @@ func (r *reader) findPrograms(all []openSocket, inodes []string) {
 	}
 	seen, _ := os.Readlink("/proc/self/ns/pid")
 	r.hidden = seen != firstPIDs && slices.ContainsFunc(inodes, func(inode string) bool { return owners[inode] == 0 })
-	for i, s := range all {
-		pid, known := owners[s.inode]
+	for i, socket := range all {
+		pid, known := owners[socket.inode]
 		if known {
 			all[i].PID, all[i].Program = pid, programOf(pid)
 		}
-		if all[i].Program == "" && s.inode != "0" {
-			r.facts.Unread = append(r.facts.Unread, fmt.Sprintf("which program has port %d of %s: want to be root, and in the machine's PID namespace", s.Local.Port(), s.Protocol))
+		if all[i].Program == "" && socket.inode != "0" {
+			r.facts.Unread = append(r.facts.Unread, fmt.Sprintf("which program has port %d of %s: want to be root, and in the machine's PID namespace", socket.Local.Port(), socket.Protocol))
 		}
 	}
 	slices.Sort(r.facts.Unread)

@@ -279,7 +279,7 @@ var (
 // Load reads the inputs that were saved last, by this Node on this machine: [ErrOtherOwner] says that they are another's.
 func (d Dir) Load() (plan.Inputs, error) {
 	var head struct{ Version int } // of another version all else may have another form
-	var s saved
+	var loaded saved
 	err := d.read(StateFile, &head)
 	switch {
 	case err == nil && head.Version > stateVersion:
@@ -287,25 +287,25 @@ func (d Dir) Load() (plan.Inputs, error) {
 	case err == nil && head.Version < 1:
 		err = fmt.Errorf("version %d", head.Version)
 	case err == nil:
-		err = d.read(StateFile, &s)
+		err = d.read(StateFile, &loaded)
 	}
 	if err != nil {
 		return plan.Inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
-	s.Owner.Node = cmp.Or(s.Owner.Node, s.Self.Name) // an older agent wrote no owner
-	if what := s.Owner.conflict(d.owner); what != "" {
+	loaded.Owner.Node = cmp.Or(loaded.Owner.Node, loaded.Self.Name) // an older agent wrote no owner
+	if what := loaded.Owner.conflict(d.owner); what != "" {
 		return plan.Inputs{}, fmt.Errorf("%w: %s: %s", ErrOtherOwner, filepath.Join(d.dir, StateFile), what)
 	}
-	inv, problems := document.ParseAccepted(document.Document{Source: filepath.Join(d.dir, StateFile), Data: []byte(s.Inventory)})
+	inv, problems := document.ParseAccepted(document.Document{Source: filepath.Join(d.dir, StateFile), Data: []byte(loaded.Inventory)})
 	if err := problems.Err(); err != nil {
 		return plan.Inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
-	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *routing.Node) bool { return n == nil }) // the file was damaged
-	slices.SortFunc(s.Nodes, plan.CompareNames)                                          // an older agent wrote them in another order
-	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }                       // damaged, too
-	s.Answered, s.Taken = slices.DeleteFunc(s.Answered, isInvalid), slices.DeleteFunc(s.Taken, isInvalid)
-	in := plan.Inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Answered: s.Answered, Taken: s.Taken, Passwords: map[inventory.SecretKey]bgp.Password{}}
-	for _, p := range s.Passwords {
+	loaded.Nodes = slices.DeleteFunc(loaded.Nodes, func(n *routing.Node) bool { return n == nil }) // the file was damaged
+	slices.SortFunc(loaded.Nodes, plan.CompareNames)                                               // an older agent wrote them in another order
+	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }                                 // damaged, too
+	loaded.Answered, loaded.Taken = slices.DeleteFunc(loaded.Answered, isInvalid), slices.DeleteFunc(loaded.Taken, isInvalid)
+	in := plan.Inputs{Inventory: inv, Self: loaded.Self, Nodes: loaded.Nodes, Offers: loadOffers(loaded.Offers), Answered: loaded.Answered, Taken: loaded.Taken, Passwords: map[inventory.SecretKey]bgp.Password{}}
+	for _, p := range loaded.Passwords {
 		in.Passwords[p.Key] = bgp.Password(p.Value)
 	}
 	return in, nil

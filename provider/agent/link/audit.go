@@ -79,18 +79,18 @@ func (l *Links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
 	var mu sync.Mutex
 	wrong := map[netip.Addr]lb.LinkProblem{}
 	workqueue.ParallelizeUntil(ctx, auditsAtOnce, len(all), func(i int) {
-		r, o := all[i].of, all[i].Owned
-		macs, err := l.wire.AskAll(ctx, r.plan.Link.Subnet, o.VIP, probeTries, probeEvery)
+		reached, owned := all[i].of, all[i].Owned
+		macs, err := l.wire.AskAll(ctx, reached.plan.Link.Subnet, owned.VIP, probeTries, probeEvery)
 		if err != nil {
 			return // the link says that it does not work
 		}
-		p, ok := l.judge(r, o.VIP, o.Owner, macs)
-		if away := r.mesh.Standing(o.Owner) != advertise.Up; ok || away && p.Reason == lb.NotAnsweredOnWire {
+		problem, ok := l.judge(reached, owned.VIP, owned.Owner, macs)
+		if away := reached.mesh.Standing(owned.Owner) != advertise.Up; ok || away && problem.Reason == lb.NotAnsweredOnWire {
 			return // as is to be expected
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		wrong[o.VIP] = p
+		wrong[owned.VIP] = problem
 	})
 	return wrong
 }
@@ -110,20 +110,20 @@ func (l *Links) findings() (all []lb.LinkProblem) {
 
 // judge compares who answers for a VIP with who is to; ok: it is the owner alone. Of several machines that answer all are named:
 // which of them is the owner may change with who was heard last.
-func (l *Links) judge(r Reached, vip netip.Addr, owner string, macs []onlink.MAC) (p lb.LinkProblem, ok bool) {
-	p = lb.LinkProblem{On: vip.String(), Reason: lb.NotAnsweredOnWire, Detail: owner}
+func (l *Links) judge(reached Reached, vip netip.Addr, owner string, macs []onlink.MAC) (problem lb.LinkProblem, ok bool) {
+	problem = lb.LinkProblem{On: vip.String(), Reason: lb.NotAnsweredOnWire, Detail: owner}
 	var machines []string
 	for _, mac := range macs {
-		addr, known := l.wire.Machine(r.plan.Link.Subnet, mac)
+		addr, known := l.wire.Machine(reached.plan.Link.Subnet, mac)
 		if !known {
 			return lb.LinkProblem{On: vip.String(), Reason: lb.AddressConflict, Detail: mac.String()}, false
 		}
-		machines = append(machines, machineAt(r.plan, addr))
+		machines = append(machines, machineAt(reached.plan, addr))
 	}
 	slices.Sort(machines)
 	machines = slices.Compact(machines)
 	if len(machines) > 0 && !slices.Equal(machines, []string{owner}) {
 		return lb.LinkProblem{On: vip.String(), Reason: lb.AnsweredByOther, Detail: strings.Join(machines, ",")}, false
 	}
-	return p, len(machines) > 0
+	return problem, len(machines) > 0
 }

@@ -116,15 +116,15 @@ type Reached struct {
 	wire      onlink.LinkState
 }
 
-// New returns the links of a machine that answers by w, and knows the others by m.
+// New returns the links of a machine that answers by a responder, and knows the others by a mesh.
 func New(log *slog.Logger, w *onlink.Responder, m *mesh.Mesh, changed func()) *Links {
-	l := NewOf(log, w, m, changed)
-	l.close = func(ctx context.Context, handOver time.Duration) error {
+	links := NewOf(log, w, m, changed)
+	links.close = func(ctx context.Context, handOver time.Duration) error {
 		m.Close(ctx, handOver) // while this machine answers on
 		w.Close()
 		return nil
 	}
-	return l
+	return links
 }
 
 // NewOf is New for what else may answer, and know the others.
@@ -208,22 +208,22 @@ func (l *Links) run(ctx context.Context) {
 }
 
 // onFound takes what a probe found.
-func (l *Links) onFound(f found) {
-	s := l.successions[f.subnet]
-	if s == nil {
+func (l *Links) onFound(found found) {
+	succession := l.successions[found.subnet]
+	if succession == nil {
 		return
 	}
 	now := uptime.Now()
-	f.Failed = f.Failed || now-f.began > probeCounts
+	found.Failed = found.Failed || now-found.began > probeCounts
 	switch {
-	case f.Failed:
-	case f.Stranger:
-		l.strangers[f.vip] = f.host
+	case found.Failed:
+	case found.Stranger:
+		l.strangers[found.vip] = found.host
 	default:
-		delete(l.strangers, f.vip)
+		delete(l.strangers, found.vip)
 	}
-	if s.Probed(now, f.vip, f.Found) {
-		l.wire.Announce(f.subnet, f.vip)
+	if succession.Probed(now, found.vip, found.Found) {
+		l.wire.Announce(found.subnet, found.vip)
 	}
 }
 
@@ -276,17 +276,17 @@ func (l *Links) decide(ctx context.Context) (next time.Duration) {
 	if err != nil {
 		next = sooner(next, retryEvery)
 	}
-	l.mesh.Acted(there)     // the wire is silent where it cannot be set
-	for _, r := range all { // now that the wire has the link
-		for _, vip := range r.step.Probes {
+	l.mesh.Acted(there)           // the wire is silent where it cannot be set
+	for _, reached := range all { // now that the wire has the link
+		for _, vip := range reached.step.Probes {
 			ask := l.wire.Probe
-			if r.hasOtherOwner(vip) { // who asks again and again asks as itself: of a probe over IPv6 all hosts hear the answer
+			if reached.hasOtherOwner(vip) { // who asks again and again asks as itself: of a probe over IPv6 all hosts hear the answer
 				ask = l.wire.Ask
 			}
-			go l.probe(ctx, r.plan, vip, ask)
+			go l.probe(ctx, reached.plan, vip, ask)
 		}
-		for _, vip := range r.step.Again {
-			l.wire.AnnounceAnew(r.plan.Link.Subnet, vip)
+		for _, vip := range reached.step.Again {
+			l.wire.AnnounceAnew(reached.plan.Link.Subnet, vip)
 		}
 	}
 	l.publish(all)
@@ -311,37 +311,37 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // step decides on one link who answers, and what is to be looked for.
-func (l *Links) step(r *Reached) {
-	subnet, now := r.plan.Link.Subnet, uptime.Now()
+func (l *Links) step(reached *Reached) {
+	subnet, now := reached.plan.Link.Subnet, uptime.Now()
 	s := l.successions[subnet]
-	l.observeHeard(s, r)
-	seg := r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness)
-	seg.Resumed = r.mesh.Resumed
-	r.step = s.Step(now, seg, r.plan.VIPs)
-	r.strangers = map[netip.Addr]onlink.MAC{}
-	for _, o := range r.step.Owners {
-		looks := r.step.Quorum != advertise.NoQuorum && (o.Reason == lb.AddressConflict || o.Reason == lb.NoMajority)
+	l.observeHeard(s, reached)
+	seg := reached.plan.Segment(l.self, reached.mesh.Standing, reached.mesh.Witness)
+	seg.Resumed = reached.mesh.Resumed
+	reached.step = s.Step(now, seg, reached.plan.VIPs)
+	reached.strangers = map[netip.Addr]onlink.MAC{}
+	for _, o := range reached.step.Owners {
+		looks := reached.step.Quorum != advertise.NoQuorum && (o.Reason == lb.AddressConflict || o.Reason == lb.NoMajority)
 		if host, has := l.strangers[o.VIP]; has && o.Owner == "" && looks {
-			r.strangers[o.VIP] = host
+			reached.strangers[o.VIP] = host
 		} else {
 			delete(l.strangers, o.VIP) // this machine looks for it no more: whoever answers or audits tells
 		}
 	}
-	r.claims = slices.DeleteFunc(slices.Clone(r.step.Claims), func(vip netip.Addr) bool {
-		_, pending := slices.BinarySearchFunc(r.plan.Pending, vip, netip.Addr.Compare)
-		return r.plan.Silent || pending
+	reached.claims = slices.DeleteFunc(slices.Clone(reached.step.Claims), func(vip netip.Addr) bool {
+		_, pending := slices.BinarySearchFunc(reached.plan.Pending, vip, netip.Addr.Compare)
+		return reached.plan.Silent || pending
 	})
 }
 
 // observeHeard tells a succession which other machines were heard to claim something.
-func (l *Links) observeHeard(s *advertise.Succession, r *Reached) {
-	for _, a := range r.wire.Addresses {
-		if !a.Heard.Machine.IsValid() || a.Heard.At <= l.heard[a.Addr] {
+func (l *Links) observeHeard(succession *advertise.Succession, reached *Reached) {
+	for _, state := range reached.wire.Addresses {
+		if !state.Heard.Machine.IsValid() || state.Heard.At <= l.heard[state.Addr] {
 			continue
 		}
-		l.heard[a.Addr] = a.Heard.At
-		if s.Heard(a.Heard.At, a.Addr, machineAt(r.plan, a.Heard.Machine)) {
-			l.wire.Announce(r.plan.Link.Subnet, a.Addr)
+		l.heard[state.Addr] = state.Heard.At
+		if succession.Heard(state.Heard.At, state.Addr, machineAt(reached.plan, state.Heard.Machine)) {
+			l.wire.Announce(reached.plan.Link.Subnet, state.Addr)
 		}
 	}
 }
@@ -358,24 +358,24 @@ func machineAt(p advertise.LinkPlan, addr netip.Addr) string {
 
 // probe looks for who has a VIP.
 func (l *Links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr, ask question) {
-	f := found{subnet: p.Link.Subnet, vip: vip, began: uptime.Now()}
+	seen := found{subnet: p.Link.Subnet, vip: vip, began: uptime.Now()}
 	macs, err := ask(ctx, p.Link.Subnet, vip, probeTries, probeEvery)
 	for _, mac := range macs {
 		addr, known := l.wire.Machine(p.Link.Subnet, mac)
-		f.Machine = machineAt(p, addr)
+		seen.Machine = machineAt(p, addr)
 		if !known {
-			f.Stranger, f.host = true, mac
+			seen.Stranger, seen.host = true, mac
 		}
 	}
 	if err != nil {
-		f.Failed = true
+		seen.Failed = true
 		select { // a link that does not work is not asked again at once
 		case <-ctx.Done():
 		case <-time.After(probeTries * probeEvery):
 		}
 	}
 	select {
-	case l.found <- f:
+	case l.found <- seen:
 	case <-ctx.Done():
 	}
 }

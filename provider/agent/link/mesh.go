@@ -43,16 +43,16 @@ func (l *Links) setMesh(ctx context.Context, plans []advertise.LinkPlan) (next t
 }
 
 func meshConfig(p advertise.LinkPlan, self string) mesh.Config {
-	c := mesh.Config{
+	config := mesh.Config{
 		Subnet: p.Link.Subnet, Self: p.Self, Witness: p.Link.Witness, Leaving: p.Leaving != "", RestartTime: HandOver,
 	}
-	c.Timers.Interval, c.Timers.Multiplier = p.Link.Interval, p.Link.Multiplier
+	config.Timers.Interval, config.Timers.Multiplier = p.Link.Interval, p.Link.Multiplier
 	for _, m := range p.Link.Machines {
 		if m.Name != self {
-			c.Machines = append(c.Machines, mesh.Machine{Name: m.Name, Addr: m.Addr})
+			config.Machines = append(config.Machines, mesh.Machine{Name: m.Name, Addr: m.Addr})
 		}
 	}
-	return c
+	return config
 }
 
 func meshOf(all []mesh.LinkState, subnet netip.Prefix) mesh.LinkState {

@@ -23,39 +23,39 @@ func (l *Links) withWires(all []onlink.LinkState) (plans []advertise.LinkPlan, n
 	plans = slices.Clone(l.now)
 	broken := map[netip.Prefix]time.Duration{}
 	for i := range plans {
-		p := &plans[i]
-		reason := wireOf(all, p.Link.Subnet).Reason
+		plan := &plans[i]
+		reason := wireOf(all, plan.Link.Subnet).Reason
 		if reason == "" {
 			continue
 		}
-		since, known := l.brokenSince[p.Link.Subnet]
+		since, known := l.brokenSince[plan.Link.Subnet]
 		if !known {
 			since = now
 		}
-		broken[p.Link.Subnet] = since
+		broken[plan.Link.Subnet] = since
 		if left := since + l.wireGrace - now; left > 0 {
 			next = sooner(next, left)
 		} else {
-			p.Leaving = reason
+			plan.Leaving = reason
 		}
 	}
 	l.brokenSince = broken
 	return plans, next
 }
 
-func wireConfig(r Reached, self string) onlink.Config {
-	c := onlink.Config{Link: onlink.Link{Subnet: r.plan.Link.Subnet, Self: r.plan.Self}, AnnounceEvery: r.plan.Link.AnnounceEvery, Claims: r.claims}
-	for _, m := range r.plan.Link.Machines {
+func wireConfig(reached Reached, self string) onlink.Config {
+	config := onlink.Config{Link: onlink.Link{Subnet: reached.plan.Link.Subnet, Self: reached.plan.Self}, AnnounceEvery: reached.plan.Link.AnnounceEvery, Claims: reached.claims}
+	for _, m := range reached.plan.Link.Machines {
 		if m.Name != self {
-			c.Machines = append(c.Machines, m.Addr)
+			config.Machines = append(config.Machines, m.Addr)
 		}
 	}
-	for _, v := range r.plan.VIPs {
-		if _, claimed := slices.BinarySearchFunc(r.claims, v.VIP, netip.Addr.Compare); !claimed {
-			c.Watched = append(c.Watched, v.VIP)
+	for _, v := range reached.plan.VIPs {
+		if _, claimed := slices.BinarySearchFunc(reached.claims, v.VIP, netip.Addr.Compare); !claimed {
+			config.Watched = append(config.Watched, v.VIP)
 		}
 	}
-	return c
+	return config
 }
 
 func wireOf(all []onlink.LinkState, subnet netip.Prefix) onlink.LinkState {

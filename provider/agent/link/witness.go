@@ -51,13 +51,13 @@ func (w *Witnesses) Refresh(plans []advertise.LinkPlan) (changed bool) {
 
 // on are the machine's default gateways on a link. One whose default route is gone stays that until there is another: the
 // route goes with the interface, and is back some time after it.
-func (w *Witnesses) on(p advertise.LinkPlan) []netip.Addr {
-	found, err := w.Find(p.Link.Subnet, p.Self)
+func (w *Witnesses) on(plan advertise.LinkPlan) []netip.Addr {
+	found, err := w.Find(plan.Link.Subnet, plan.Self)
 	if err != nil {
-		w.log.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
+		w.log.Warn("cannot find the default gateways", "subnet", plan.Link.Subnet, "err", err)
 	}
 	if len(found) == 0 {
-		return w.known[p.Link.Subnet]
+		return w.known[plan.Link.Subnet]
 	}
 	return found
 }

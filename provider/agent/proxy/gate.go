@@ -205,11 +205,11 @@ func (g *Gate) Apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 
 // Observe has asked what a plan holds back, and looked for what passes, and returns when it is to be called again;
 // 0: nothing is pending. In a burst of plans that is put together once for each round.
-func (g *Gate) Observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Duration {
+func (g *Gate) Observe(known plan.Plan, with kubeproxy.Round, now time.Time) time.Duration {
 	if g.rules == nil {
 		return 0
 	}
-	g.rules.Observe(p.Refused, now)
+	g.rules.Observe(known.Refused, now)
 	next := g.rules.Next(now)
 	asks := g.asks != g.rules.Asks() || with.Proxy != g.last.with.Proxy || !slices.Equal(with.Addresses, g.last.with.Addresses)
 	passes := g.passes != g.rules.Changes()
@@ -229,7 +229,7 @@ func (g *Gate) Observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Du
 	if asks {
 		lost := g.lost
 		g.last.questions, g.asks, g.built = g.rules.Questions(), g.rules.Asks(), now
-		g.sort(p)
+		g.sort(known)
 		passes = passes || g.lost != lost // which is told in proportion
 	}
 	if passes {
@@ -240,13 +240,13 @@ func (g *Gate) Observe(p plan.Plan, with kubeproxy.Round, now time.Time) time.Du
 }
 
 // sort tells what is announced without rules, and whose rules are gone, from what waits.
-func (g *Gate) sort(p plan.Plan) {
+func (g *Gate) sort(planned plan.Plan) {
 	g.overdue, g.lost = nil, 0
 	for _, q := range g.last.questions {
 		if q.Lost {
 			g.lost++
 		}
-		if q.Overdue || q.Lost && !p.Withholds(q) {
+		if q.Overdue || q.Lost && !planned.Withholds(q) {
 			g.overdue = append(g.overdue, q)
 		}
 	}

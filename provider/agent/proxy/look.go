@@ -73,16 +73,16 @@ func (l *lookout) look(ctx context.Context, with kubeproxy.Round) (there, gone [
 
 // turn is what is looked for next.
 func (l *lookout) turn(with kubeproxy.Round) (some []advertise.Question) {
-	n := len(l.passing)
-	if n == 0 {
+	count := len(l.passing)
+	if count == 0 {
 		return nil
 	}
 	most := lookAtOnce
 	if l.prober.Connects(with) {
 		most = connectAtOnce
 	}
-	for range min(most, n) {
-		l.next %= n
+	for range min(most, count) {
+		l.next %= count
 		some = append(some, l.passing[l.next])
 		l.next++
 	}

@@ -59,7 +59,7 @@ type whole struct{ *cache.ListWatch }
 func (whole) IsWatchListSemanticsUnSupported() bool { return true }
 
 // follow fills the cache from the objects of a client until the context ends.
-func follow[V any, L runtime.Object](ctx context.Context, m *objectCache[V], client typed[L], example any, labels, fields string) {
+func follow[V any, L runtime.Object](ctx context.Context, followed *objectCache[V], client typed[L], example any, labels, fields string) {
 	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = labels, fields }
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -69,7 +69,7 @@ func follow[V any, L runtime.Object](ctx context.Context, m *objectCache[V], cli
 			}
 			l, err := client.List(ctx, o)
 			if err == nil {
-				m.see()
+				followed.see()
 			}
 			return l, err
 		},
@@ -82,11 +82,11 @@ func follow[V any, L runtime.Object](ctx context.Context, m *objectCache[V], cli
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { m.see(); return e, true }), nil
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { followed.see(); return e, true }), nil
 		},
 	}
 	backoff := reconnect
-	r := cache.NewReflectorWithOptions(whole{lw}, example, m, cache.ReflectorOptions{Name: "agent " + m.name, Backoff: &backoff})
+	r := cache.NewReflectorWithOptions(whole{lw}, example, followed, cache.ReflectorOptions{Name: "agent " + followed.name, Backoff: &backoff})
 	r.RunWithContext(ctx)
 }
 

@@ -33,14 +33,14 @@ func (u *unread) claim(name string, now *offers.Claim) {
 }
 
 // report is what the Node's condition reports of it; zero: all is read.
-func (u *unread) report() (r lb.Unread) {
+func (u *unread) report() (known lb.Unread) {
 	if u.inventory != nil {
-		r.Inventory = u.inventory.Error()
+		known.Inventory = u.inventory.Error()
 	}
-	if r.Claims = len(u.claims); r.Claims > 0 {
-		r.Claim = u.claims[slices.Min(slices.Collect(maps.Keys(u.claims)))]
+	if known.Claims = len(u.claims); known.Claims > 0 {
+		known.Claim = u.claims[slices.Min(slices.Collect(maps.Keys(u.claims)))]
 	}
-	return r
+	return known
 }
 
 // Unread is what the API server has and is not read at the moment.
@@ -89,13 +89,13 @@ func (s *Sources) RestoredPasswords() map[inventory.SecretKey]bgp.Password {
 
 // restoredOf has the claims of inputs by their names.
 func restoredOf(in plan.Inputs) restored {
-	r := restored{Inputs: in, claims: map[string]offers.Claim{}}
+	known := restored{Inputs: in, claims: map[string]offers.Claim{}}
 	for o := range in.Offers.All() {
-		c := r.claims[o.VIP.String()]
+		c := known.claims[o.VIP.String()]
 		c.VIP, c.Holders = o.VIP, append(c.Holders, o.Service)
-		r.claims[o.VIP.String()] = c
+		known.claims[o.VIP.String()] = c
 	}
-	return r
+	return known
 }
 
 // serviceLabels are the keys of the labels of Services that the inventory needs, if one was restored.
