@@ -119,13 +119,13 @@ func (g *Gate) Adopt(offers sorted.List[Offer]) {
 func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer] {
 	gone, put := sorted.Diff(g.offers, offers)
 	g.offers = offers
-	for _, o := range gone {
-		if !offers.Has(o) {
-			g.drop(keyOf(o))
+	for _, offer := range gone {
+		if !offers.Has(offer) {
+			g.drop(keyOf(offer))
 		}
 	}
-	for i, o := range put {
-		put[i] = g.pass(o, now)
+	for i, offer := range put {
+		put[i] = g.pass(offer, now)
 	}
 	if len(gone)+len(put) > 0 {
 		g.passed = g.passed.Edit(gone, put)
@@ -135,44 +135,44 @@ func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer
 }
 
 // pass is one offer as it is to be planned with.
-func (g *Gate) pass(o Offer, now time.Time) Offer {
-	key := keyOf(o)
-	o.RulesPending, o.RulesLost, o.RulesSeen = false, false, false // what an earlier process knew
+func (g *Gate) pass(offer Offer, now time.Time) Offer {
+	key := keyOf(offer)
+	offer.RulesPending, offer.RulesLost, offer.RulesSeen = false, false, false // what an earlier process knew
 	if _, asked := g.asked[key]; asked {
 		g.asks++ // about what has changed
 	}
-	if !isGated(&o) {
+	if !isGated(&offer) {
 		g.drop(key)
-		return o
+		return offer
 	}
-	e := g.entries[key]
-	if e == nil {
-		e = &entry{}
-		g.entries[key] = e
-		if g.refusals.Has(pendingRefusal(o.Service, o.VIP)) {
-			g.ask(key, e, now)
+	known := g.entries[key]
+	if known == nil {
+		known = &entry{}
+		g.entries[key] = known
+		if g.refusals.Has(pendingRefusal(offer.Service, offer.VIP)) {
+			g.ask(key, known, now)
 		}
 	}
-	if was := e.frontend; was != o.Frontend { // kube-proxy may not have heard yet, unless it was the sooner to hear that the VIP is shown
+	if was := known.frontend; was != offer.Frontend { // kube-proxy may not have heard yet, unless it was the sooner to hear that the VIP is shown
 		was.Shown = true
-		e.frontend, e.ruled = o.Frontend, e.ruled && was == o.Frontend
+		known.frontend, known.ruled = offer.Frontend, known.ruled && was == offer.Frontend
 		g.editions++
-		e.edition = g.editions
+		known.edition = g.editions
 	}
 	switch {
-	case !e.passes:
-		o.RulesPending, o.RulesLost = true, e.lost
-	case e.worse && o.LocalTraffic && o.Endpoints.Ready:
-		g.ask(key, e, now)
-		o.Endpoints.Terminating = true
+	case !known.passes:
+		offer.RulesPending, offer.RulesLost = true, known.lost
+	case known.worse && offer.LocalTraffic && offer.Endpoints.Ready:
+		g.ask(key, known, now)
+		offer.Endpoints.Terminating = true
 	default:
-		e.worse = demotionOf(&o) != ""
-		if !e.overdue {
-			g.stopAsking(key, e)
+		known.worse = demotionOf(&offer) != ""
+		if !known.overdue {
+			g.stopAsking(key, known)
 		}
 	}
-	o.RulesSeen = e.passes && e.ruled
-	return o
+	offer.RulesSeen = known.passes && known.ruled
+	return offer
 }
 
 // isGated reports whether an offer has endpoints that are reached by rules of kube-proxy's.
@@ -214,20 +214,20 @@ func pendingRefusal(service lb.ServiceKey, vip netip.Addr) Refusal {
 func (g *Gate) Observe(refusals sorted.List[Refusal], now time.Time) {
 	gone, put := sorted.Diff(g.refusals, refusals)
 	g.refusals = refusals
-	held := func(r Refusal) *entry {
-		if e := g.entries[offerKey{r.Service, r.VIP}]; e != nil && !e.passes && !e.lost && r.Reason == lb.ProxyRulesPending {
-			return e
+	held := func(refusal Refusal) *entry {
+		if known := g.entries[offerKey{refusal.Service, refusal.VIP}]; known != nil && !known.passes && !known.lost && refusal.Reason == lb.ProxyRulesPending {
+			return known
 		}
 		return nil
 	}
-	for _, r := range gone {
-		if e := held(r); e != nil {
-			g.stopAsking(offerKey{r.Service, r.VIP}, e)
+	for _, refusal := range gone {
+		if known := held(refusal); known != nil {
+			g.stopAsking(offerKey{refusal.Service, refusal.VIP}, known)
 		}
 	}
-	for _, r := range put {
-		if e := held(r); e != nil {
-			g.ask(offerKey{r.Service, r.VIP}, e, now)
+	for _, refusal := range put {
+		if known := held(refusal); known != nil {
+			g.ask(offerKey{refusal.Service, refusal.VIP}, known, now)
 		}
 	}
 }
@@ -266,35 +266,35 @@ func (g *Gate) Passing() []Question {
 
 // See says that rules are there, by the questions of [Gate.Passing]. What has changed since counts for nothing.
 func (g *Gate) See(there []Question, now time.Time) {
-	var again []offerKey
+	var changed []offerKey
 	for _, q := range there {
 		key := offerKey{q.Service, q.VIP}
 		if e := g.entries[key]; e != nil && e.passes && !e.ruled && e.edition == q.Edition {
 			e.ruled = true
-			again = append(again, key)
+			changed = append(changed, key)
 		}
 	}
-	g.passAgain(again, now)
+	g.replan(changed, now)
 }
 
 // Lose says that rules that were there are gone, by the questions of [Gate.Passing]. What has changed since counts
 // for nothing.
 func (g *Gate) Lose(gone []Question, now time.Time) []Passage {
 	var ended []Passage
-	var again []offerKey
+	var changed []offerKey
 	for _, q := range gone {
 		key := offerKey{q.Service, q.VIP}
-		e := g.entries[key]
-		if e == nil || !e.passes || !e.since.IsZero() || e.edition != q.Edition {
+		known := g.entries[key]
+		if known == nil || !known.passes || !known.since.IsZero() || known.edition != q.Edition {
 			continue
 		}
-		e.passes, e.worse, e.lost = false, false, true
+		known.passes, known.worse, known.lost = false, false, true
 		g.asks++
-		g.asked[key], e.since = struct{}{}, now // it has no bound
+		g.asked[key], known.since = struct{}{}, now // it has no bound
 		ended = append(ended, Passage{g.question(key), Gone, 0})
-		again = append(again, key)
+		changed = append(changed, key)
 	}
-	g.passAgain(again, now)
+	g.replan(changed, now)
 	return ended
 }
 
@@ -309,25 +309,25 @@ type Passage struct {
 // by now, count for nothing.
 func (g *Gate) Answer(answers []Answer, now time.Time) []Passage {
 	var ended []Passage
-	var again []offerKey
-	for _, a := range answers {
-		key := offerKey{a.Question.Service, a.Question.VIP}
-		if _, asked := g.asked[key]; !asked || a.Evidence == Absent {
+	var changed []offerKey
+	for _, answer := range answers {
+		key := offerKey{answer.Question.Service, answer.Question.VIP}
+		if _, asked := g.asked[key]; !asked || answer.Evidence == Absent {
 			continue
 		}
 		q := g.question(key)
-		if a.Question.Overdue = q.Overdue; a.Question != q {
+		if answer.Question.Overdue = q.Overdue; answer.Question != q {
 			continue
 		}
 		if !q.Overdue {
-			ended = append(ended, Passage{q, a.Evidence, now.Sub(q.Since)})
+			ended = append(ended, Passage{q, answer.Evidence, now.Sub(q.Since)})
 		}
-		e := g.entries[key]
-		e.passes, e.worse, e.lost, e.ruled = true, false, false, a.Evidence == Present
-		g.stopAsking(key, e)
-		again = append(again, key)
+		known := g.entries[key]
+		known.passes, known.worse, known.lost, known.ruled = true, false, false, answer.Evidence == Present
+		g.stopAsking(key, known)
+		changed = append(changed, key)
 	}
-	g.passAgain(again, now)
+	g.replan(changed, now)
 	return ended
 }
 
@@ -338,30 +338,30 @@ func (g *Gate) Expire(now time.Time) []Passage {
 	}
 	g.due = time.Time{}
 	var ended []Passage
-	var again []offerKey
-	for _, q := range g.Questions() {
-		due := q.Since.Add(g.bound)
+	var changed []offerKey
+	for _, question := range g.Questions() {
+		due := question.Since.Add(g.bound)
 		switch {
-		case q.Overdue, q.Lost:
+		case question.Overdue, question.Lost:
 		case now.Before(due):
 			if g.due.IsZero() || due.Before(g.due) {
 				g.due = due
 			}
 		default:
-			key := offerKey{q.Service, q.VIP}
-			e := g.entries[key]
-			e.passes, e.worse, e.overdue = true, false, true
-			again = append(again, key)
-			ended = append(ended, Passage{q, Overdue, now.Sub(q.Since)})
+			key := offerKey{question.Service, question.VIP}
+			known := g.entries[key]
+			known.passes, known.worse, known.overdue = true, false, true
+			changed = append(changed, key)
+			ended = append(ended, Passage{question, Overdue, now.Sub(question.Since)})
 		}
 	}
-	g.asks += uint64(len(again))
-	g.passAgain(again, now)
+	g.asks += uint64(len(changed))
+	g.replan(changed, now)
 	return ended
 }
 
-// passAgain passes some offers anew.
-func (g *Gate) passAgain(keys []offerKey, now time.Time) {
+// replan takes some offers anew into what is planned with.
+func (g *Gate) replan(keys []offerKey, now time.Time) {
 	if len(keys) == 0 {
 		return
 	}

@@ -87,25 +87,25 @@ func (c *chooser) keep() {
 // VIP has among its homes already, or which has the fewest behind the same first home.
 func (c *chooser) fill() {
 	behind := map[[2]string]int{}
-	for i := range c.all {
-		if m, has := c.chosen[c.all[i].VIP]; has {
-			behind[c.pair(&c.all[i], m)]++
+	for index := range c.all {
+		if machine, has := c.chosen[c.all[index].VIP]; has {
+			behind[c.pair(&c.all[index], machine)]++
 		}
 	}
-	for i := range c.all {
-		h := &c.all[i]
-		if _, has := c.chosen[h.VIP]; has {
+	for index := range c.all {
+		home := &c.all[index]
+		if _, has := c.chosen[home.VIP]; has {
 			continue
 		}
-		may := slices.DeleteFunc(slices.Clone(c.machines), func(m string) bool { return !c.allows(h, m) })
+		may := slices.DeleteFunc(slices.Clone(c.machines), func(machine string) bool { return !c.allows(home, machine) })
 		if len(may) == 0 {
 			continue
 		}
-		m := slices.MinFunc(may, func(a, b string) int {
-			return cmp.Or(cmp.Compare(c.count[a], c.count[b]), cmp.Compare(heldAt(h, a), heldAt(h, b)), cmp.Compare(behind[c.pair(h, a)], behind[c.pair(h, b)]), preference(h.VIP, a, b))
+		machine := slices.MinFunc(may, func(a, b string) int {
+			return cmp.Or(cmp.Compare(c.count[a], c.count[b]), cmp.Compare(heldAt(home, a), heldAt(home, b)), cmp.Compare(behind[c.pair(home, a)], behind[c.pair(home, b)]), preference(home.VIP, a, b))
 		})
-		c.choose(h, m)
-		behind[c.pair(h, m)]++
+		c.choose(home, machine)
+		behind[c.pair(home, machine)]++
 	}
 }
 

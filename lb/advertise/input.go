@@ -69,9 +69,9 @@ func noEndpoint(notFollowed bool) lb.Reason {
 
 // pendingOf is why an offer that could be served is not announced yet, or not any more, for kube-proxy's rules; empty:
 // it is.
-func (g *ground) pendingOf(o *Offer) lb.Reason {
+func (in *input) pendingOf(o *Offer) lb.Reason {
 	switch {
-	case !o.RulesPending, o.RulesLost && !g.servedElsewhere(o):
+	case !o.RulesPending, o.RulesLost && !in.servedElsewhere(o):
 		return ""
 	case o.RulesLost:
 		return lb.ProxyRulesLost
@@ -81,11 +81,11 @@ func (g *ground) pendingOf(o *Offer) lb.Reason {
 
 // servedElsewhere reports whether another machine can serve an offer, as far as this one knows: it has an endpoint,
 // or serves those of all machines. Of other racks a machine knows the endpoints alone.
-func (g *ground) servedElsewhere(o *Offer) bool {
+func (in *input) servedElsewhere(o *Offer) bool {
 	if o.Endpoints.Terminating || o.Endpoints.Any > o.Endpoints.Local {
 		return true
 	}
-	return !o.LocalTraffic && g.others
+	return !o.LocalTraffic && in.others
 }
 
 // demotion is why an offer's VIPs are announced as the worse way; empty: they are not. A
@@ -99,8 +99,8 @@ func demotionOf(o *Offer) lb.Reason {
 	return ""
 }
 
-// ground is what a machine's offers are judged by: all of a view besides them.
-type ground struct {
+// input is what decides on a machine's offers: all of a view besides them.
+type input struct {
 	view     View // without offers
 	rack     inventory.Rack
 	refusal  lb.Reason // of every VIP; empty: there is none
@@ -118,7 +118,7 @@ type candidate struct {
 	bandwidth uint32
 	vip       netip.Addr // invalid: a pod CIDR
 	service   lb.ServiceKey
-	scope     *scope
+	scope     *advertiseScope
 }
 
 // Compare sorts by prefix, and puts first whose attributes the prefix has, of those that a
@@ -131,40 +131,40 @@ func (c candidate) Compare(d candidate) int {
 	return cmp.Or(cmp.Compare(c.demotion, d.demotion), cmp.Compare(c.order, d.order), cmp.Compare(d.bandwidth, c.bandwidth), c.vip.Compare(d.vip), c.service.Compare(d.service))
 }
 
-func groundOf(v View) *ground {
-	g := &ground{view: v, sessions: v.Inventory.Sessions(v.Machine), refusal: cmp.Or(v.machineRefusal(), v.proxyRefusal())}
-	g.rack, _ = v.Inventory.Rack(v.Machine.Rack)
-	g.others = slices.ContainsFunc(g.rack.Machines, func(m inventory.Machine) bool { return m.Name != v.Machine.Name && m.State == inventory.StateActive })
+func inputOf(v View) *input {
+	in := &input{view: v, sessions: v.Inventory.Sessions(v.Machine), refusal: cmp.Or(v.machineRefusal(), v.proxyRefusal())}
+	in.rack, _ = v.Inventory.Rack(v.Machine.Rack)
+	in.others = slices.ContainsFunc(in.rack.Machines, func(m inventory.Machine) bool { return m.Name != v.Machine.Name && m.State == inventory.StateActive })
 	for i := range v.Inventory.Pools {
-		g.pools = append(g.pools, g.poolScope(&v.Inventory.Pools[i]))
+		in.pools = append(in.pools, in.poolScope(&v.Inventory.Pools[i]))
 	}
-	return g
+	return in
 }
 
 // judge says what some offers want announced, and what is refused to them.
-func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusal) {
+func (in *input) judge(offers []Offer) (candidates []candidate, refused []Refusal) {
 	for i := range offers {
-		candidates, refused = g.judgeOne(&offers[i], g.poolOf(offers[i].VIP), candidates, refused)
+		candidates, refused = in.judgeOne(&offers[i], in.poolOf(offers[i].VIP), candidates, refused)
 	}
 	return candidates, refused
 }
 
 // judgeOne adds what one offer of a pool wants announced, and what is refused to it.
-func (g *ground) judgeOne(o *Offer, pool *poolScope, candidates []candidate, refused []Refusal) ([]candidate, []Refusal) {
-	if pool.isOnLink(o.VIP) {
+func (in *input) judgeOne(offer *Offer, pool *poolScope, candidates []candidate, refused []Refusal) ([]candidate, []Refusal) {
+	if pool.isOnLink(offer.VIP) {
 		return candidates, refused // see LinksOf
 	}
-	no := Refusal{Service: o.Service, VIP: o.VIP}
-	scopes, limited := pool.scopesFor(o)
-	if no.Reason = cmp.Or(g.refusal, refusalOf(o), limited, g.noSession(), g.pendingOf(o)); no.Reason != "" {
+	no := Refusal{Service: offer.Service, VIP: offer.VIP}
+	scopes, limited := pool.scopesFor(offer)
+	if no.Reason = cmp.Or(in.refusal, refusalOf(offer), limited, in.noSession(), in.pendingOf(offer)); no.Reason != "" {
 		return candidates, append(refused, no)
 	}
 	for _, sc := range scopes {
-		candidates = sc.appendCandidates(candidates, o)
+		candidates = sc.appendCandidates(candidates, offer)
 	}
-	for i := range g.sessions {
-		if no.Reason = g.sessionRefusal(i, scopes, o.VIP); no.Reason != "" {
-			no.Router = g.sessions[i].Router
+	for i := range in.sessions {
+		if no.Reason = in.sessionRefusal(i, scopes, offer.VIP); no.Reason != "" {
+			no.Router = in.sessions[i].Router
 			refused = append(refused, no)
 		}
 	}
@@ -172,8 +172,8 @@ func (g *ground) judgeOne(o *Offer, pool *poolScope, candidates []candidate, ref
 }
 
 // noSession is why a machine without sessions announces nothing.
-func (g *ground) noSession() lb.Reason {
-	if len(g.sessions) == 0 {
+func (in *input) noSession() lb.Reason {
+	if len(in.sessions) == 0 {
 		return lb.NoSession
 	}
 	return ""
@@ -181,12 +181,12 @@ func (g *ground) noSession() lb.Reason {
 
 // sessionRefusal is why a VIP is not announced to a router. A session that lacks
 // the family is no reason where another one with the same router has it.
-func (g *ground) sessionRefusal(i int, scopes []*scope, vip netip.Addr) lb.Reason {
-	if !slices.ContainsFunc(scopes, func(sc *scope) bool { return sc.announcedTo[i] }) {
+func (in *input) sessionRefusal(i int, scopes []*advertiseScope, vip netip.Addr) lb.Reason {
+	if !slices.ContainsFunc(scopes, func(sc *advertiseScope) bool { return sc.announcedTo[i] }) {
 		return lb.PoolLimitedToRouters
 	}
-	for j := range g.sessions {
-		if s := &g.sessions[j]; s.Router == g.sessions[i].Router && s.Families.Has(hostPrefix(vip)) {
+	for j := range in.sessions {
+		if s := &in.sessions[j]; s.Router == in.sessions[i].Router && s.Families.Has(hostPrefix(vip)) {
 			return ""
 		}
 	}
@@ -195,12 +195,12 @@ func (g *ground) sessionRefusal(i int, scopes []*scope, vip netip.Addr) lb.Reaso
 
 // announces reports whether a session announces a candidate's prefix with its attributes,
 // where no other candidate comes first.
-func (g *ground) announces(i int, c candidate) bool {
-	return c.scope.announcedTo[i] && g.sessions[i].Families.Has(c.prefix)
+func (in *input) announces(i int, c candidate) bool {
+	return c.scope.announcedTo[i] && in.sessions[i].Families.Has(c.prefix)
 }
 
 // advertisement is what a session announces for a candidate.
-func (g *ground) advertisement(i int, c candidate) Advertisement {
+func (in *input) advertisement(i int, c candidate) Advertisement {
 	ad := c.scope.attributes[i]
 	if c.demotion != "" {
 		ad = c.scope.worse[i]
@@ -210,14 +210,14 @@ func (g *ground) advertisement(i int, c candidate) Advertisement {
 }
 
 // pods says which pod CIDRs of the Node are to be announced, and which are refused.
-func (g *ground) pods() (candidates []candidate, refused []Refusal) {
-	sc := &scope{}
-	for _, s := range g.sessions {
+func (in *input) pods() (candidates []candidate, refused []Refusal) {
+	sc := &advertiseScope{}
+	for _, s := range in.sessions {
 		sc.announcedTo = append(sc.announcedTo, s.PodCIDRs)
-		sc.attributes = append(sc.attributes, attributes(s, inventory.Advertise{}, g.view.Draining))
+		sc.attributes = append(sc.attributes, attributes(s, inventory.Advertise{}, in.view.Draining))
 	}
-	for _, cidr := range g.view.PodCIDRs {
-		if reason := cmp.Or(g.view.machineRefusal(), g.cidrRefusal(cidr)); reason != "" {
+	for _, cidr := range in.view.PodCIDRs {
+		if reason := cmp.Or(in.view.machineRefusal(), in.cidrRefusal(cidr)); reason != "" {
 			refused = append(refused, Refusal{PodCIDR: cidr, Reason: reason})
 			continue
 		}
@@ -229,9 +229,9 @@ func (g *ground) pods() (candidates []candidate, refused []Refusal) {
 // cidrRefusal keeps a Node from announcing what is not the pods': its pod CIDRs come
 // from the API, not from the inventory. Where a CNI gives them out, the inventory
 // knows no pod network, and they are taken as they are.
-func (g *ground) cidrRefusal(cidr netip.Prefix) lb.Reason {
-	declared := g.view.Inventory.PodNetwork.CIDRs
-	declared = append(slices.Clone(declared), g.view.Machine.PodCIDRs...)
+func (in *input) cidrRefusal(cidr netip.Prefix) lb.Reason {
+	declared := in.view.Inventory.PodNetwork.CIDRs
+	declared = append(slices.Clone(declared), in.view.Machine.PodCIDRs...)
 	inside := func(outer netip.Prefix) bool { return inventory.Covers(outer, cidr) }
 	if len(declared) == 0 || slices.ContainsFunc(declared, inside) {
 		return ""

@@ -9,14 +9,14 @@ import (
 
 // VIPOn returns what all machines of a link see of a VIP that some offers of a pool have, or why none
 // of them answers for it. It is for those who ask about a whole datacenter; see [LinksOf].
-func VIPOn(l inventory.Link, pool *inventory.Pool, offers []Offer) (v LinkVIP, refusal lb.Reason) {
+func VIPOn(link inventory.Link, pool *inventory.Pool, offers []Offer) (v LinkVIP, refusal lb.Reason) {
 	scope := &poolScope{pool: pool}
 	if pool.State == inventory.PoolDisabled {
 		scope.refusal = lb.PoolIsDisabled
 	}
 	var all []LinkVIP
 	for i := range offers {
-		one, refused := linkVIP(l, &offers[i], scope)
+		one, refused := linkVIP(link, &offers[i], scope)
 		if refused != "" {
 			refusal = refused
 			continue

@@ -33,62 +33,62 @@ func LinksOf(v View) []LinkPlan {
 	if len(links) == 0 {
 		return nil
 	}
-	g := groundOf(v)
+	in := inputOf(v)
 	plans := make([]LinkPlan, 0, len(links))
-	for _, l := range links {
-		plans = append(plans, g.linkPlan(l))
+	for _, link := range links {
+		plans = append(plans, in.linkPlan(link))
 	}
 	return plans
 }
 
-func (g *ground) linkPlan(l inventory.Link) LinkPlan {
-	self, _ := l.Machine(g.view.Machine.Name)
-	p := LinkPlan{Link: l, Self: self.Addr, Leaving: g.refusal, Silent: g.view.machineRefusal() != ""}
-	if p.Leaving == "" && g.view.Draining {
-		p.Leaving = lb.MachineDrained
+func (in *input) linkPlan(link inventory.Link) LinkPlan {
+	self, _ := link.Machine(in.view.Machine.Name)
+	plan := LinkPlan{Link: link, Self: self.Addr, Leaving: in.refusal, Silent: in.view.machineRefusal() != ""}
+	if plan.Leaving == "" && in.view.Draining {
+		plan.Leaving = lb.MachineDrained
 	}
 	var ruled []netip.Addr     // whose rules are there, of some Service, or nobody's to be asked for
 	lost, kept := false, false // rules of kube-proxy's
-	for o := range g.view.Offers.All() {
-		pool := g.poolOf(o.VIP)
-		if !l.Subnet.Contains(o.VIP) || !pool.isOnLink(o.VIP) {
+	for offer := range in.view.Offers.All() {
+		pool := in.poolOf(offer.VIP)
+		if !link.Subnet.Contains(offer.VIP) || !pool.isOnLink(offer.VIP) {
 			continue
 		}
-		p.Offers = append(p.Offers, o)
-		vip, refusal := linkVIP(l, &o, pool)
+		plan.Offers = append(plan.Offers, offer)
+		vip, refusal := linkVIP(link, &offer, pool)
 		if refusal == "" {
-			p.VIPs = addLinkVIP(p.VIPs, vip)
+			plan.VIPs = addLinkVIP(plan.VIPs, vip)
 			switch {
-			case refusalOf(&o) != "" || p.Leaving != "":
-			case o.RulesLost:
+			case refusalOf(&offer) != "" || plan.Leaving != "":
+			case offer.RulesLost:
 				lost = true
-			case o.RulesPending:
-				p.Pending = append(p.Pending, o.VIP)
+			case offer.RulesPending:
+				plan.Pending = append(plan.Pending, offer.VIP)
 				refusal = lb.ProxyRulesPending
 			default:
-				ruled = append(ruled, o.VIP)
-				kept = kept || o.Frontend.Proxy == lb.KubeProxy
+				ruled = append(ruled, offer.VIP)
+				kept = kept || offer.Frontend.Proxy == lb.KubeProxy
 			}
 		}
 		if refusal != "" {
-			p.Refusals = append(p.Refusals, Refusal{Service: o.Service, VIP: o.VIP, Reason: refusal})
+			plan.Refusals = append(plan.Refusals, Refusal{Service: offer.Service, VIP: offer.VIP, Reason: refusal})
 		}
 	}
 	if lost && !kept {
-		p.Leaving = lb.ProxyRulesLost
+		plan.Leaving = lb.ProxyRulesLost
 	}
-	p.Pending = slices.DeleteFunc(slices.Compact(p.Pending), func(vip netip.Addr) bool { return slices.Contains(ruled, vip) })
-	return p
+	plan.Pending = slices.DeleteFunc(slices.Compact(plan.Pending), func(vip netip.Addr) bool { return slices.Contains(ruled, vip) })
+	return plan
 }
 
 // linkVIP is an offer's VIP as all machines of the link see it, or why none answers for it.
-func linkVIP(l inventory.Link, o *Offer, pool *poolScope) (LinkVIP, lb.Reason) {
+func linkVIP(link inventory.Link, offer *Offer, pool *poolScope) (LinkVIP, lb.Reason) {
 	if pool.refusal != "" {
 		return LinkVIP{}, pool.refusal
 	}
-	may, refusal := MachinesFor(pool.pool, l, o.Labels.Map())
-	v := LinkVIP{VIP: o.VIP, Homes: list(o.Link.Homes), May: may, Local: o.LocalTraffic, At: list(o.Link.At), Served: o.Endpoints.Any > 0, NotFollowed: o.Endpoints.NotFollowed}
-	v.Pinned = o.Link.Home != "" && len(v.Homes) > 0 && v.Homes[0] == o.Link.Home
+	may, refusal := MachinesFor(pool.pool, link, offer.Labels.Map())
+	v := LinkVIP{VIP: offer.VIP, Homes: list(offer.Link.Homes), May: may, Local: offer.LocalTraffic, At: list(offer.Link.At), Served: offer.Endpoints.Any > 0, NotFollowed: offer.Endpoints.NotFollowed}
+	v.Pinned = offer.Link.Home != "" && len(v.Homes) > 0 && v.Homes[0] == offer.Link.Home
 	return v, refusal
 }
 
@@ -101,20 +101,20 @@ func list(names string) []string {
 
 // MachinesFor lists the machines of a link that a pool's advertisements announce a Service's VIPs
 // from, sorted; nil: all do. Where none does it says why.
-func MachinesFor(pool *inventory.Pool, l inventory.Link, labels map[string]string) (may []string, refusal lb.Reason) {
+func MachinesFor(pool *inventory.Pool, link inventory.Link, labels map[string]string) (may []string, refusal lb.Reason) {
 	refusal = lb.PoolLimitedToServices
 	for i := range pool.Advertise {
-		a := &pool.Advertise[i]
-		if !a.Selector.Matches(labels) {
+		advertise := &pool.Advertise[i]
+		if !advertise.Selector.Matches(labels) {
 			continue
 		}
-		if len(a.Racks) == 0 && len(a.Zones) == 0 {
+		if len(advertise.Racks) == 0 && len(advertise.Zones) == 0 {
 			return nil, ""
 		}
 		refusal = lb.PoolLimitedToRacks
-		for _, m := range l.Machines {
-			inRack := len(a.Racks) == 0 || slices.Contains(a.Racks, m.Rack)
-			inZone := len(a.Zones) == 0 || slices.Contains(a.Zones, m.Zone)
+		for _, m := range link.Machines {
+			inRack := len(advertise.Racks) == 0 || slices.Contains(advertise.Racks, m.Rack)
+			inZone := len(advertise.Zones) == 0 || slices.Contains(advertise.Zones, m.Zone)
 			if inRack && inZone && !slices.Contains(may, m.Name) {
 				may = append(may, m.Name)
 			}
@@ -151,58 +151,58 @@ func eitherMay(a, b []string) []string {
 }
 
 // addLinkVIP adds the VIP of another offer. Services that share one are served where any of them is.
-func addLinkVIP(all []LinkVIP, v LinkVIP) []LinkVIP {
+func addLinkVIP(all []LinkVIP, vip LinkVIP) []LinkVIP {
 	n := len(all)
-	if n == 0 || all[n-1].VIP != v.VIP {
-		return append(all, v)
+	if n == 0 || all[n-1].VIP != vip.VIP {
+		return append(all, vip)
 	}
 	same := &all[n-1]
 	served := same.Served
-	same.Pinned, same.Served = same.Pinned || v.Pinned, same.Served || v.Served
-	same.NotFollowed = !same.Served && (same.NotFollowed || v.NotFollowed)
-	same.May = eitherMay(same.May, v.May)
+	same.Pinned, same.Served = same.Pinned || vip.Pinned, same.Served || vip.Served
+	same.NotFollowed = !same.Served && (same.NotFollowed || vip.NotFollowed)
+	same.May = eitherMay(same.May, vip.May)
 	switch {
-	case same.Local && v.Local:
-		same.At = slices.Compact(slices.Sorted(slices.Values(slices.Concat(same.At, v.At))))
-	case !v.Local && v.Served:
+	case same.Local && vip.Local:
+		same.At = slices.Compact(slices.Sorted(slices.Values(slices.Concat(same.At, vip.At))))
+	case !vip.Local && vip.Served:
 		same.Local, same.At = false, nil
-	case v.Local && v.Served && !served:
-		same.Local, same.At = true, v.At // nothing of the others is to be reached
+	case vip.Local && vip.Served && !served:
+		same.Local, same.At = true, vip.At // nothing of the others is to be reached
 	}
 	return all
 }
 
 // Segment is the link as a machine knows it, from what it knows of the others.
 func (p LinkPlan) Segment(self string, standing func(name string) Standing, witness Witness) Segment {
-	s := Segment{Self: self, Witness: witness, Lingers: p.Leaving == lb.MachineDrained && !p.Silent}
+	seg := Segment{Self: self, Witness: witness, Lingers: p.Leaving == lb.MachineDrained && !p.Silent}
 	for _, m := range p.Link.Machines {
-		n := Neighbor{Name: m.Name, Active: m.State == inventory.StateActive, Standing: Up}
+		neighbor := Neighbor{Name: m.Name, Active: m.State == inventory.StateActive, Standing: Up}
 		switch {
 		case m.Name != self:
-			n.Standing = standing(m.Name)
+			neighbor.Standing = standing(m.Name)
 		case p.Leaving != "":
-			n.Standing = Leaving
+			neighbor.Standing = Leaving
 		}
-		s.Machines = append(s.Machines, n)
+		seg.Machines = append(seg.Machines, neighbor)
 	}
-	return s
+	return seg
 }
 
 // Refused says of each offer of the plan why this machine does not answer for its VIP, sorted.
 // owners are sorted.
 func (p LinkPlan) Refused(owners []Owned) []Refusal {
 	all := slices.Clone(p.Refusals)
-	for _, o := range p.Offers {
-		i, known := slices.BinarySearchFunc(owners, o.VIP, func(a Owned, vip netip.Addr) int { return a.VIP.Compare(vip) })
-		said := slices.ContainsFunc(p.Refusals, func(r Refusal) bool { return r.VIP == o.VIP && r.Service == o.Service })
+	for _, offer := range p.Offers {
+		i, known := slices.BinarySearchFunc(owners, offer.VIP, func(a Owned, vip netip.Addr) int { return a.VIP.Compare(vip) })
+		said := slices.ContainsFunc(p.Refusals, func(refusal Refusal) bool { return refusal.VIP == offer.VIP && refusal.Service == offer.Service })
 		if !known || said || owners[i].Reason == "" {
 			continue
 		}
-		r := Refusal{Service: o.Service, VIP: o.VIP, Reason: owners[i].Reason}
+		refusal := Refusal{Service: offer.Service, VIP: offer.VIP, Reason: owners[i].Reason}
 		if p.Leaving != "" {
-			r.Reason = p.Leaving
+			refusal.Reason = p.Leaving
 		}
-		all = append(all, r)
+		all = append(all, refusal)
 	}
 	slices.SortFunc(all, Refusal.Compare)
 	return all

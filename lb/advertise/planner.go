@@ -14,7 +14,7 @@ import (
 // where only offers differ from the last view, it decides anew on their prefixes alone.
 // Plans share what stays. Its zero value has planned nothing yet.
 type Planner struct {
-	ground     *ground
+	input      *input
 	offers     sorted.List[Offer]
 	candidates sorted.List[candidate]
 	plan       Plan
@@ -24,14 +24,14 @@ type Planner struct {
 func (p *Planner) Plan(v View) Plan {
 	offers := v.Offers
 	v.Offers = sorted.List[Offer]{}
-	if p.ground == nil || !reflect.DeepEqual(p.ground.view, v) {
+	if p.input == nil || !reflect.DeepEqual(p.input.view, v) {
 		p.begin(v)
 	}
 	gone, put := sorted.Diff(p.offers, offers)
 	p.offers = offers
 	if len(gone)+len(put) > 0 {
-		was, unsaid := p.ground.judge(gone)
-		is, refused := p.ground.judge(put)
+		was, unsaid := p.input.judge(gone)
+		is, refused := p.input.judge(put)
 		p.change(was, is)
 		p.plan.Refusals = p.plan.Refusals.Edit(unsaid, refused)
 	}
@@ -40,11 +40,11 @@ func (p *Planner) Plan(v View) Plan {
 
 // begin plans from nothing, and without offers.
 func (p *Planner) begin(v View) {
-	*p = Planner{ground: groundOf(v)}
-	for _, s := range p.ground.sessions {
+	*p = Planner{input: inputOf(v)}
+	for _, s := range p.input.sessions {
 		p.plan.Sessions = append(p.plan.Sessions, SessionPlan{Session: s})
 	}
-	candidates, refused := p.ground.pods()
+	candidates, refused := p.input.pods()
 	p.change(nil, candidates)
 	p.plan.Refusals = sorted.Of(refused...)
 }
@@ -62,7 +62,7 @@ func (p *Planner) change(gone, put []candidate) {
 	p.plan.Sessions = slices.Clone(p.plan.Sessions) // somebody may have kept the last plan
 	for i := range p.plan.Sessions {
 		ads := &p.plan.Sessions[i].Advertisements
-		*ads = ads.Edit(p.say(i, prefixes))
+		*ads = ads.Edit(p.advertisementsOf(i, prefixes))
 	}
 	p.plan.Demotions = p.plan.Demotions.Edit(p.demote(prefixes))
 }
@@ -83,7 +83,7 @@ func (p *Planner) demote(prefixes []netip.Prefix) (gone, put []Demotion) {
 
 // demotion is why any session announces a prefix as the worse way; empty: none does.
 func (p *Planner) demotion(prefix netip.Prefix) lb.Reason {
-	for i := range p.ground.sessions {
+	for i := range p.input.sessions {
 		if c, said := p.first(i, prefix); said && c.demotion != "" {
 			return c.demotion
 		}
@@ -91,12 +91,12 @@ func (p *Planner) demotion(prefix netip.Prefix) lb.Reason {
 	return ""
 }
 
-// say is what a session does not say any more of some prefixes, and what it does.
-func (p *Planner) say(i int, prefixes []netip.Prefix) (gone, put []Advertisement) {
+// advertisementsOf is what a session withdraws of some prefixes, and what it announces.
+func (p *Planner) advertisementsOf(i int, prefixes []netip.Prefix) (gone, put []Advertisement) {
 	put = make([]Advertisement, 0, len(prefixes))
 	for _, prefix := range prefixes {
 		if c, said := p.first(i, prefix); said {
-			put = append(put, p.ground.advertisement(i, c))
+			put = append(put, p.input.advertisement(i, c))
 		} else {
 			gone = append(gone, Advertisement{Prefix: prefix})
 		}
@@ -106,16 +106,16 @@ func (p *Planner) say(i int, prefixes []netip.Prefix) (gone, put []Advertisement
 
 // first is the candidate whose attributes a session announces a prefix with; false: it does
 // not announce it. What one candidate of an advertisement wants of a session, all of them do.
-func (p *Planner) first(i int, prefix netip.Prefix) (candidate, bool) {
+func (p *Planner) first(session int, prefix netip.Prefix) (candidate, bool) {
 	from := candidate{prefix: prefix, bandwidth: math.MaxUint32}
 	for {
-		c, ok := p.candidates.Next(from)
-		if !ok || c.prefix != prefix {
+		next, ok := p.candidates.Next(from)
+		if !ok || next.prefix != prefix {
 			return candidate{}, false
 		}
-		if p.ground.announces(i, c) {
-			return c, true
+		if p.input.announces(session, next) {
+			return next, true
 		}
-		from.demotion, from.order = c.demotion, c.order+1
+		from.demotion, from.order = next.demotion, next.order+1
 	}
 }

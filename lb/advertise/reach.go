@@ -11,10 +11,10 @@ import (
 // Reach answers for one machine, VIP by VIP, which routers it tells, by the same rules as a
 // [Plan]. It is for those who ask about a whole datacenter, of whose thousands of VIPs most are
 // alike.
-type Reach struct{ ground *ground }
+type Reach struct{ input *input }
 
 // ReachOf returns the reach of the machine of a view. The view's offers do not matter.
-func ReachOf(v View) Reach { return Reach{groundOf(v)} }
+func ReachOf(v View) Reach { return Reach{inputOf(v)} }
 
 // Hop is how a machine announces a VIP to a router, which may take it for a next hop then.
 type Hop struct {
@@ -29,12 +29,12 @@ type Hop struct {
 func (r Reach) Of(o Offer, pool int) (hops []Hop, refused []Refusal) {
 	scope := outside
 	if pool >= 0 {
-		scope = r.ground.pools[pool]
+		scope = r.input.pools[pool]
 	}
-	candidates, refused := r.ground.judgeOne(&o, scope, nil, nil)
-	for i, s := range r.ground.sessions {
+	candidates, refused := r.input.judgeOne(&o, scope, nil, nil)
+	for i, s := range r.input.sessions {
 		for _, c := range candidates {
-			if r.ground.announces(i, c) {
+			if r.input.announces(i, c) {
 				hops = appendNew(hops, Hop{s.Router, c.bandwidth, c.demotion != ""})
 			}
 		}
@@ -54,10 +54,10 @@ func appendNew(hops []Hop, h Hop) []Hop {
 // OfPods returns the routers that the machine announces a pod CIDR of its view to, sorted, and
 // where there is none the reason.
 func (r Reach) OfPods(cidr netip.Prefix) (routers []string, refused lb.Reason) {
-	candidates, no := r.ground.pods()
-	for i, s := range r.ground.sessions {
+	candidates, no := r.input.pods()
+	for i, s := range r.input.sessions {
 		for _, c := range candidates {
-			if c.prefix == cidr && r.ground.announces(i, c) && !slices.Contains(routers, s.Router) {
+			if c.prefix == cidr && r.input.announces(i, c) && !slices.Contains(routers, s.Router) {
 				routers = append(routers, s.Router)
 			}
 		}
@@ -68,7 +68,7 @@ func (r Reach) OfPods(cidr netip.Prefix) (routers []string, refused lb.Reason) {
 		}
 	}
 	if len(routers) == 0 {
-		refused = cmp.Or(r.ground.noSession(), lb.SessionLacksFamily)
+		refused = cmp.Or(r.input.noSession(), lb.SessionLacksFamily)
 	}
 	return routers, refused
 }
@@ -86,13 +86,13 @@ func (s Spread) At(machine string) Endpoints {
 	if ready := s.Ready[machine]; ready > 0 {
 		return Endpoints{Local: ready, Any: sum(s.Ready), Ready: true}
 	}
-	n := Endpoints{Local: s.Ending[machine], Any: sum(s.Ready)}
-	n.Terminating = n.Local > 0 && n.Any > 0
-	if n.Any == 0 {
-		n.Any = sum(s.Ending)
+	counts := Endpoints{Local: s.Ending[machine], Any: sum(s.Ready)}
+	counts.Terminating = counts.Local > 0 && counts.Any > 0
+	if counts.Any == 0 {
+		counts.Any = sum(s.Ending)
 	}
-	n.NotFollowed = s.NotFollowed && n.Any == 0
-	return n
+	counts.NotFollowed = s.NotFollowed && counts.Any == 0
+	return counts
 }
 
 func sum(all map[string]int) (n int) {

@@ -13,16 +13,16 @@ type rival struct {
 
 // hear notes that a machine claims the VIP, which this one is to have; the time is since when it insists.
 func (rs rivals) hear(now time.Duration, machine string, insist bool) time.Duration {
-	r, known := rs[machine]
-	if !known || now-r.heard >= yields {
-		r = rival{}
+	last, known := rs[machine]
+	if !known || now-last.heard >= yields {
+		last = rival{}
 	}
-	r.heard = now
-	if insist && r.insists == 0 {
-		r.insists = now
+	last.heard = now
+	if insist && last.insists == 0 {
+		last.insists = now
 	}
-	rs[machine] = r
-	return r.insists
+	rs[machine] = last
+	return last.insists
 }
 
 // claims reports whether a machine was heard to claim the VIP a moment ago.

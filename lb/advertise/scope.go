@@ -12,18 +12,18 @@ import (
 // poolScope is where and how the VIPs of one pool are announced.
 type poolScope struct {
 	pool    *inventory.Pool
-	refusal lb.Reason // of all of them, here; empty: there is none
-	scopes  []*scope  // of its advertisements, in the inventory's order
-	selects bool      // some of these are for some Services
+	refusal lb.Reason         // of all of them, here; empty: there is none
+	scopes  []*advertiseScope // of its advertisements, in the inventory's order
+	selects bool              // some of these are for some Services
 
 	// What holds for every Service where none are selected.
-	all     []*scope
+	all     []*advertiseScope
 	limited lb.Reason
 }
 
-// scope is where and how VIPs are announced by one advertisement of a pool, or the machine's
+// advertiseScope is where and how VIPs are announced by one advertisement of a pool, or the machine's
 // pod CIDRs.
-type scope struct {
+type advertiseScope struct {
 	pool        *inventory.Pool      // nil: pod CIDRs
 	advertise   *inventory.Advertise // of the pool
 	order       int                  // among those of the pool
@@ -38,8 +38,8 @@ var outside = &poolScope{refusal: lb.VIPOutsidePools}
 
 // poolOf returns the scope of the pool whose ranges hold the address, be it excluded
 // or not: an address that was given before somebody excluded it stays announced.
-func (g *ground) poolOf(vip netip.Addr) *poolScope {
-	for _, p := range g.pools {
+func (in *input) poolOf(vip netip.Addr) *poolScope {
+	for _, p := range in.pools {
 		if p.pool.Covers(vip) {
 			return p
 		}
@@ -54,41 +54,41 @@ func (p *poolScope) isOnLink(vip netip.Addr) bool {
 }
 
 // poolScope works out what holds for all VIPs of a pool.
-func (g *ground) poolScope(pool *inventory.Pool) *poolScope {
-	p := &poolScope{pool: pool}
+func (in *input) poolScope(pool *inventory.Pool) *poolScope {
+	scope := &poolScope{pool: pool}
 	if pool.State == inventory.PoolDisabled {
-		p.refusal = lb.PoolIsDisabled
+		scope.refusal = lb.PoolIsDisabled
 	}
 	for i := range pool.Advertise {
 		a := &pool.Advertise[i]
-		p.scopes = append(p.scopes, g.scope(pool, a, i))
-		p.selects = p.selects || !a.Selector.Empty()
+		scope.scopes = append(scope.scopes, in.advertiseScope(pool, a, i))
+		scope.selects = scope.selects || !a.Selector.Empty()
 	}
-	p.all, p.limited = p.fitting(nil)
-	return p
+	scope.all, scope.limited = scope.fitting(nil)
+	return scope
 }
 
-// scope works out what holds for all VIPs that one advertisement announces.
-func (g *ground) scope(pool *inventory.Pool, a *inventory.Advertise, order int) *scope {
-	sc := &scope{pool: pool, advertise: a, order: order, refusal: g.placeRefusal(a)}
+// advertiseScope works out what holds for all VIPs that one advertisement announces.
+func (in *input) advertiseScope(pool *inventory.Pool, advertise *inventory.Advertise, order int) *advertiseScope {
+	sc := &advertiseScope{pool: pool, advertise: advertise, order: order, refusal: in.placeRefusal(advertise)}
 	if sc.refusal != "" {
 		return sc // nothing is announced by it
 	}
-	for _, s := range g.sessions {
-		sc.announcedTo = append(sc.announcedTo, len(a.Routers) == 0 || slices.Contains(a.Routers, s.Router))
-		sc.attributes = append(sc.attributes, attributes(s, *a, g.view.Draining))
-		sc.worse = append(sc.worse, attributes(s, *a, true))
+	for _, s := range in.sessions {
+		sc.announcedTo = append(sc.announcedTo, len(advertise.Routers) == 0 || slices.Contains(advertise.Routers, s.Router))
+		sc.attributes = append(sc.attributes, attributes(s, *advertise, in.view.Draining))
+		sc.worse = append(sc.worse, attributes(s, *advertise, true))
 	}
 	return sc
 }
 
 // placeRefusal is why nothing is announced from this machine by an advertisement. Where it
 // names racks and zones, both have to fit.
-func (g *ground) placeRefusal(a *inventory.Advertise) lb.Reason {
+func (in *input) placeRefusal(a *inventory.Advertise) lb.Reason {
 	switch {
-	case len(a.Racks) > 0 && !slices.Contains(a.Racks, g.rack.Name):
+	case len(a.Racks) > 0 && !slices.Contains(a.Racks, in.rack.Name):
 		return lb.PoolLimitedToRacks
-	case len(a.Zones) > 0 && !slices.Contains(a.Zones, g.rack.Zone):
+	case len(a.Zones) > 0 && !slices.Contains(a.Zones, in.rack.Zone):
 		return lb.PoolLimitedToZones
 	}
 	return ""
@@ -96,18 +96,18 @@ func (g *ground) placeRefusal(a *inventory.Advertise) lb.Reason {
 
 // scopesFor are those of the pool's advertisements that announce an offer's VIP from this
 // machine, or the reason why none does: that of the one that comes nearest.
-func (p *poolScope) scopesFor(o *Offer) (fit []*scope, refusal lb.Reason) {
+func (p *poolScope) scopesFor(offer *Offer) (fit []*advertiseScope, refusal lb.Reason) {
 	switch {
 	case p.refusal != "":
 		return nil, p.refusal
 	case !p.selects:
 		return p.all, p.limited
 	}
-	return p.fitting(o.Labels.Map())
+	return p.fitting(offer.Labels.Map())
 }
 
 // fitting is scopesFor, for a Service with these labels.
-func (p *poolScope) fitting(labels map[string]string) (fit []*scope, refusal lb.Reason) {
+func (p *poolScope) fitting(labels map[string]string) (fit []*advertiseScope, refusal lb.Reason) {
 	refusal = lb.PoolLimitedToServices
 	for _, sc := range p.scopes {
 		switch {
@@ -130,31 +130,31 @@ func (p *poolScope) fitting(labels map[string]string) (fit []*scope, refusal lb.
 // without an endpoint of it may announce the aggregate for other VIPs, and with the
 // longer prefix a router sends nothing of this one there. The aggregate stays, for
 // routers and networks that do not let the longer prefix in.
-func (sc *scope) appendCandidates(all []candidate, o *Offer) []candidate {
-	c := candidate{
-		prefix: sc.aggregate(o.VIP), demotion: demotionOf(o), order: sc.order, bandwidth: sc.weight(o),
-		vip: o.VIP, service: o.Service, scope: sc,
+func (sc *advertiseScope) appendCandidates(all []candidate, offer *Offer) []candidate {
+	wanted := candidate{
+		prefix: sc.aggregate(offer.VIP), demotion: demotionOf(offer), order: sc.order, bandwidth: sc.weight(offer),
+		vip: offer.VIP, service: offer.Service, scope: sc,
 	}
-	all = append(all, c)
-	if alone := hostPrefix(o.VIP); o.LocalTraffic && c.prefix != alone {
-		c.prefix = alone
-		all = append(all, c)
+	all = append(all, wanted)
+	if alone := hostPrefix(offer.VIP); offer.LocalTraffic && wanted.prefix != alone {
+		wanted.prefix = alone
+		all = append(all, wanted)
 	}
 	return all
 }
 
 // attributes are what a pool's routes are announced with over a session, as the worse way
 // or not.
-func attributes(s inventory.Session, a inventory.Advertise, worse bool) Advertisement {
+func attributes(session inventory.Session, a inventory.Advertise, worse bool) Advertisement {
 	ad := Advertisement{Communities: a.Communities}
-	if s.IBGP() {
+	if session.IBGP() {
 		ad.LocalPref = a.LocalPref
 	} else {
 		ad.Prepend = a.Prepend
 	}
 	if worse {
 		ad.Communities = ad.Communities.With(inventory.GracefulShutdown)
-		if s.IBGP() {
+		if session.IBGP() {
 			ad.LocalPref = drainPref
 		} else {
 			ad.Prepend = saturate(ad.Prepend, drainPrepend)
@@ -167,7 +167,7 @@ func saturate(a, b uint8) uint8 { return uint8(min(int(a)+int(b), math.MaxUint8)
 
 // aggregate is what a VIP is announced as: the prefix of the advertisement's length around
 // it, or the address alone where that would reach beyond what the pool owns.
-func (sc *scope) aggregate(vip netip.Addr) netip.Prefix {
+func (sc *advertiseScope) aggregate(vip netip.Addr) netip.Prefix {
 	alone := hostPrefix(vip)
 	length := sc.advertise.Aggregate.For(vip)
 	if length <= 0 || length >= vip.BitLen() {
@@ -186,7 +186,7 @@ func (sc *scope) aggregate(vip netip.Addr) netip.Prefix {
 func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
 // weight is the bandwidth that stands for a machine's share of an offer.
-func (sc *scope) weight(o *Offer) uint32 {
+func (sc *advertiseScope) weight(o *Offer) uint32 {
 	if !sc.advertise.Weighted || !o.LocalTraffic {
 		return 0
 	}

@@ -135,15 +135,15 @@ type LinkVIP struct {
 
 // order lists the machines that may own the VIP: its homes, then the others by rendezvous hashing
 // (Thaler and Ravishankar, 1998), so that each VIP has an order of its own.
-func (v LinkVIP) order(s Segment) []string {
+func (v LinkVIP) order(seg Segment) []string {
 	var order []string
 	for _, name := range v.Homes {
-		if _, known := s.machine(name); known && v.allows(name) && !slices.Contains(order, name) {
+		if _, known := seg.machine(name); known && v.allows(name) && !slices.Contains(order, name) {
 			order = append(order, name)
 		}
 	}
 	homes := len(order)
-	for _, m := range s.Machines {
+	for _, m := range seg.Machines {
 		if v.allows(m.Name) && !slices.Contains(order[:homes], m.Name) {
 			order = append(order, m.Name)
 		}
@@ -175,27 +175,27 @@ func rendezvous(vip netip.Addr, machine string) uint64 {
 // Whoever has a VIP keeps it while it can serve it, so that a machine that comes back breaks no
 // connection; only a VIP that is pinned to a machine goes back to that. Otherwise it is the first in the order
 // that can.
-func (s Segment) Owner(v LinkVIP, incumbent string) (owner string, none lb.Reason) {
+func (s Segment) Owner(vip LinkVIP, incumbent string) (owner string, none lb.Reason) {
 	switch {
-	case !v.Served:
-		return "", noEndpoint(v.NotFollowed)
-	case v.Local && len(v.At) == 0:
+	case !vip.Served:
+		return "", noEndpoint(vip.NotFollowed)
+	case vip.Local && len(vip.At) == 0:
 		return "", lb.NoLocalEndpoint
 	}
-	order := v.order(s)
-	pinned := v.Pinned && len(v.Homes) > 0 && s.canOwn(v, v.Homes[0], incumbent)
+	order := vip.order(s)
+	pinned := vip.Pinned && len(vip.Homes) > 0 && s.canOwn(vip, vip.Homes[0], incumbent)
 	switch {
 	case pinned:
-		return v.Homes[0], ""
-	case slices.Contains(order, incumbent) && s.canOwn(v, incumbent, incumbent):
+		return vip.Homes[0], ""
+	case slices.Contains(order, incumbent) && s.canOwn(vip, incumbent, incumbent):
 		return incumbent, ""
 	}
 	for _, name := range order {
-		if s.canOwn(v, name, incumbent) {
+		if s.canOwn(vip, name, incumbent) {
 			return name, ""
 		}
 	}
-	if v.Local && !slices.ContainsFunc(v.At, s.sees) {
+	if vip.Local && !slices.ContainsFunc(vip.At, s.sees) {
 		return "", lb.NoLocalEndpoint
 	}
 	return "", lb.MachineNotActive
