@@ -18,7 +18,7 @@ func (t *tenure) next(owner string) string {
 func (t *tenure) auditor(now time.Duration, owner, self string) string {
 	return t.firstAble(func(name string) bool {
 		r, heard := t.rivals[name]
-		return name != owner && !(heard && now-r.heard < lately) && !(name == self && t.had && now-t.until < lately)
+		return name != owner && !(heard && now-r.heard < lately) && !(name == self && t.claim.heldWithin(now, lately))
 	})
 }
 

@@ -31,6 +31,13 @@ func (rs rivals) claims(now time.Duration, machine string) bool {
 	return known && now-r.heard < yields
 }
 
+// hasTaken reports whether a machine claims the VIP that this one yields to it since then, or both claim it and neither has
+// given way yet.
+func (rs rivals) hasTaken(now time.Duration, machine string, since time.Duration) bool {
+	r := rs[machine]
+	return rs.claims(now, machine) && (r.heard >= since || r.insists != 0 && since-r.insists < careful)
+}
+
 // insists reports whether this machine answers on though it hears another one.
 func (rs rivals) insists() bool {
 	for _, r := range rs {

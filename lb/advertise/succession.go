@@ -3,7 +3,6 @@ package advertise
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"plinth.dev/plinth/lb"
@@ -51,44 +50,18 @@ type Succession struct {
 	newborn    bool                // until it could first be said who is there
 	self       string              // the machine
 	quorum     Quorum
-	began      time.Duration      // the first step was
-	resumed    time.Duration      // as the segment said last
-	lost       map[string]absence // machines that are down, or were a moment ago
+	began      time.Duration // the first step was
+	resumed    time.Duration // as the segment said last
+	lost       absences
 	active     []string
 	before     []string      // active until lately
 	edited     time.Duration // when active became what it is
 }
 
-// tenure is where one VIP stands.
-type tenure struct {
-	able      []string      // machines that can own it, in order
-	isNew     bool          // it came while this machine was there, and nobody was known to answer for it yet
-	homes     string        // that the incumbent is of
-	first     string        // of these; empty: the controller has chosen none
-	incumbent string        // who answers, as far as is known; empty: nobody is known to
-	up        bool          // the incumbent was seen to be up, and not only to answer
-	heir      bool          // the incumbent is to follow another one, and was not heard yet: it may have ended before it did
-	unsure    bool          // this machine was cut off: the incumbent may have left the VIP to another one, or to this one
-	succeeds  bool          // such an incumbent was there before, so that nobody need be looked for
-	claimed   bool          // this machine answers
-	had       bool          // it has answered before
-	since     time.Duration // when it began to
-	until     time.Duration // when it still did, last
-	yielding  time.Duration // since when it answers for another one that is to
-	rivals    rivals        // that were heard to claim it
-	probing   bool
-	doubts    int           // looks that have to find nobody else until it answers without any
-	missed    int           // looks in a row at which it did not answer
-	verified  time.Duration // when the incumbent was looked for last
-	free      time.Duration // when it was seen that nobody else answers; 0: it was not
-	taken     time.Duration // when somebody else was seen to answer; 0: nobody was
-	stranger  bool          // that was a host that is no machine of the segment
-}
-
 // NewSuccession returns one of a machine that begins. remembered is what the process before it, a moment ago,
 // answered for.
 func NewSuccession(remembered []netip.Addr) *Succession {
-	s := &Succession{vips: map[netip.Addr]*tenure{}, remembered: map[netip.Addr]bool{}, lost: map[string]absence{}, newborn: true}
+	s := &Succession{vips: map[netip.Addr]*tenure{}, remembered: map[netip.Addr]bool{}, lost: absences{}, newborn: true}
 	for _, vip := range remembered {
 		s.remembered[vip] = true
 	}
@@ -118,47 +91,26 @@ type Owned struct {
 
 // Step decides anew. vips are sorted by address.
 func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
-	if s.began == 0 {
-		s.began, s.resumed = now, seg.Resumed
-	}
-	s.self, s.newborn = seg.Self, s.newborn && seg.isNewborn()
-	if !s.newborn && now-s.began >= settles {
-		clear(s.remembered)
-	}
-	s.follow(now, &seg)
-	q := seg.Quorum()
-	if s.quorum == NoQuorum && q != NoQuorum {
-		s.forget() // others may have answered meanwhile
-	}
-	if stoodStill := s.resumed != seg.Resumed; stoodStill || s.quorum == Careful && q == Majority {
-		s.doubt(stoodStill)
-	}
-	s.quorum, s.resumed = q, seg.Resumed
-	out := Step{Quorum: q}
+	s.observe(now, &seg)
+	out := Step{Quorum: s.quorum}
 	if len(seg.Before) > 0 {
 		out.wake(s.edited + joint - now)
 	}
-	apart := s.apart(now, seg)
+	apart := s.lost.observe(now, seg.Machines)
 	known := make(map[netip.Addr]*tenure, len(vips))
-	for _, v := range vips {
-		t := s.vips[v.VIP]
-		if t == nil {
-			t = &tenure{isNew: !s.newborn && now-s.began >= settles, rivals: rivals{}}
-			if s.remembered[v.VIP] {
-				t.incumbent = seg.Self
-			}
+	for _, vip := range vips {
+		current := s.tenureOf(now, vip.VIP)
+		known[vip.VIP] = current
+		d := decision{Succession: s, tenure: current, now: now, seg: seg, vip: vip, out: &out}
+		owned := d.decide()
+		if owned.VIP = vip.VIP; owned.Owner != "" {
+			owned.Next, owned.Auditor = current.next(owned.Owner), current.auditor(now, owned.Owner, s.self)
 		}
-		known[v.VIP] = t
-		o := s.decide(now, seg, v, t, &out)
-		o.VIP = v.VIP
-		if o.Owner != "" {
-			o.Next, o.Auditor = t.next(o.Owner), t.auditor(now, o.Owner, seg.Self)
-		}
-		out.Owners = append(out.Owners, o)
-		if t.claimed {
-			out.Claims = append(out.Claims, v.VIP)
-			if apart != 0 && t.since >= apart {
-				out.Again = append(out.Again, v.VIP)
+		out.Owners = append(out.Owners, owned)
+		if current.phase.answers() {
+			out.Claims = append(out.Claims, vip.VIP)
+			if apart != 0 && current.claim.since >= apart {
+				out.Again = append(out.Again, vip.VIP)
 			}
 		}
 	}
@@ -172,8 +124,43 @@ func (o *Step) wake(in time.Duration) {
 	}
 }
 
-// follow takes in who is active, and for how long those count that were before.
-func (s *Succession) follow(now time.Duration, seg *Segment) {
+// tenureOf returns the tenure of a VIP, or a new one.
+func (s *Succession) tenureOf(now time.Duration, vip netip.Addr) *tenure {
+	known := s.vips[vip]
+	if known == nil {
+		known = &tenure{phase: released, isNew: s.isSettled(now), rivals: rivals{}}
+		if s.remembered[vip] {
+			known.incumbent.name = s.self
+		}
+	}
+	return known
+}
+
+// observe takes in the segment.
+func (s *Succession) observe(now time.Duration, seg *Segment) {
+	if s.began == 0 {
+		s.began, s.resumed = now, seg.Resumed
+	}
+	s.self, s.newborn = seg.Self, s.newborn && seg.isNewborn()
+	if s.isSettled(now) {
+		clear(s.remembered)
+	}
+	s.observeActive(now, seg)
+	before, stoodStill := s.quorum, s.resumed != seg.Resumed
+	s.quorum, s.resumed = seg.Quorum(), seg.Resumed
+	if before == NoQuorum && s.quorum != NoQuorum {
+		s.invalidate() // others may have answered meanwhile
+	}
+	if stoodStill || before == Careful && s.quorum == Majority {
+		s.reprobe(stoodStill)
+	}
+}
+
+// isSettled reports whether the machine has been there for long enough to know the others.
+func (s *Succession) isSettled(now time.Duration) bool { return !s.newborn && now-s.began >= settles }
+
+// observeActive takes in the active machines, and for how long those count that were before.
+func (s *Succession) observeActive(now time.Duration, seg *Segment) {
 	var active []string
 	for _, m := range seg.Machines {
 		if m.Active {
@@ -188,109 +175,6 @@ func (s *Succession) follow(now time.Duration, seg *Segment) {
 	}
 }
 
-// absence is since when a machine is down, and is up again; 0: it is not.
-type absence struct{ since, back time.Duration }
-
-// apart is since when machines that are up again were down, the earliest; 0: there are none. They may not
-// have heard what this machine claimed meanwhile, nor what it tells one that is soon down again.
-func (s *Succession) apart(now time.Duration, seg Segment) (since time.Duration) {
-	for _, m := range seg.Machines {
-		was, known := s.lost[m.Name]
-		if known && was.back > 0 && now-was.back >= yields {
-			delete(s.lost, m.Name)
-			known = false
-		}
-		switch {
-		case m.Standing == Down && !known:
-			s.lost[m.Name] = absence{since: now}
-		case m.Standing == Down:
-			s.lost[m.Name] = absence{since: was.since}
-		case m.Standing == Up && known && was.back == 0:
-			s.lost[m.Name] = absence{was.since, now}
-			if since == 0 || was.since < since {
-				since = was.since
-			}
-		}
-	}
-	return since
-}
-
-// forget drops what is known of who answers, but for this machine's own claims, and those of the process
-// before. What it had last it looks for on the wire, and takes where nobody else has it.
-func (s *Succession) forget() {
-	for vip, t := range s.vips {
-		if !t.claimed && !s.remembered[vip] {
-			if t.incumbent != s.self {
-				t.incumbent = ""
-			}
-			t.succeeds = false
-			t.suspect()
-		}
-	}
-}
-
-// doubt has this machine look once more whether the others answer for what it has answered for, and for what it has left
-// to them: it did so without a majority, which it sees again, or stood still. Until now they could not hear each other.
-// What others claimed while it stood still it does not insist on.
-func (s *Succession) doubt(stoodStill bool) {
-	for _, t := range s.vips {
-		if stoodStill {
-			t.rivals.giveWay()
-		}
-		if !t.claimed {
-			t.suspect()
-			continue
-		}
-		t.doubts = 1
-		if t.probing {
-			t.doubts = 2 // that look began before
-		}
-	}
-}
-
-// decide is one VIP's part of a step.
-func (s *Succession) decide(now time.Duration, seg Segment, v LinkVIP, t *tenure, out *Step) Owned {
-	t.able = slices.DeleteFunc(v.order(seg), func(name string) bool { return !seg.canOwn(v, name, name) })
-	if homes := strings.Join(v.Homes, ","); homes != t.homes {
-		had := t.homes != ""
-		t.homes = homes
-		if t.first, _, _ = strings.Cut(homes, ","); t.incumbent != "" && t.first != t.incumbent && had {
-			t.succeeds, t.incumbent = true, "" // the controller moves it
-		}
-	}
-	t.isNew = t.isNew && t.incumbent == ""
-	if moves := t.succeeds && t.incumbent == ""; t.isNew || t.heir || moves {
-		seg = seg.answering()
-	}
-	owner, none := seg.Owner(v, t.incumbent)
-	if owner == "" && seg.Lingers && (t.claimed || s.remembered[v.VIP]) && seg.serves(v, seg.Self) {
-		owner = seg.Self
-	}
-	switch {
-	case owner == "":
-		t.release()
-		return Owned{Reason: none}
-	case s.quorum == NoQuorum && !(s.newborn && s.remembered[v.VIP]):
-		t.release()
-		return Owned{Reason: s.lonely(seg)}
-	case owner != seg.Self:
-		return s.leaveTo(now, owner, seg, v, t, out)
-	}
-	if t.incumbent != "" && t.incumbent != seg.Self {
-		t.succeeds = t.succeeds || t.up && !t.unsure
-		if m, _ := seg.machine(t.incumbent); m.Standing == Up && seg.canOwn(v, t.incumbent, t.incumbent) {
-			t.succeeds, t.up = true, true // the VIP is pinned to this machine: the other one waits to hear it
-		}
-		if t.up {
-			t.taken = 0 // which was when it was seen to answer
-		}
-	}
-	if reason := s.claim(now, seg, v.VIP, t, out); reason != "" {
-		return Owned{Reason: reason}
-	}
-	return Owned{Owner: seg.Self}
-}
-
 // lonely is why a machine without a quorum answers for nothing.
 func (s *Succession) lonely(seg Segment) lb.Reason {
 	if seg.Witness == WitnessSilent && !s.newborn {
@@ -299,199 +183,36 @@ func (s *Succession) lonely(seg Segment) lb.Reason {
 	return lb.NoMajority
 }
 
-func (t *tenure) release() {
-	t.claimed, t.yielding, t.free, t.succeeds, t.doubts = false, 0, 0, false, 0
-	t.rivals.giveWay()
+// invalidate drops what is known of incumbents, but for this machine's own claims, and those of the process
+// before. What it had last it probes, and takes where nobody else has it.
+func (s *Succession) invalidate() {
+	for vip, tenure := range s.vips {
+		if tenure.phase.answers() || s.remembered[vip] {
+			continue
+		}
+		if tenure.incumbent.isOther(s.self) {
+			tenure.incumbent.name = ""
+		}
+		tenure.succeeds = false
+		tenure.incumbent.suspect()
+	}
 }
 
-// leaveTo has another machine own a VIP. What this one answers for it goes on to answer for until
-// it hears or finds the other. One that can serve it no more waits for so long at most, unless it lingers; one that
-// can has it again where the other does not take it.
-func (s *Succession) leaveTo(now time.Duration, owner string, seg Segment, v LinkVIP, t *tenure, out *Step) Owned {
-	if owner != t.incumbent {
-		if t.heir = t.incumbent != "" || t.succeeds; t.heir {
-			t.verified, t.missed = now-verifies+verifiesAgain+seg.turn(), 0
+// reprobe has this machine probe once more whether others answer for what it has answered for, and for what it has left
+// to them: it did so without a majority, which it sees again, or stood still. Until now they could not hear each other.
+// What others claimed while it stood still it does not insist on.
+func (s *Succession) reprobe(stoodStill bool) {
+	for _, tenure := range s.vips {
+		if stoodStill {
+			tenure.rivals.giveWay()
+		}
+		switch {
+		case !tenure.phase.answers():
+			tenure.incumbent.suspect()
+		case tenure.probe.isRunning: // it began before
+			tenure.claim.unconfirmed = 2
+		default:
+			tenure.claim.unconfirmed = 1
 		}
 	}
-	t.incumbent, t.up = owner, true
-	if t.claimed && t.yielding == 0 {
-		t.yielding, t.free = now, 0
-	}
-	late, serves := now-t.yielding >= yields, seg.serves(v, seg.Self)
-	heard, rival := t.rivals.claims(now, owner), t.rivals[owner]
-	both := heard && rival.insists != 0 && t.yielding-rival.insists < careful // neither has given way yet
-	if t.claimed && (late && !seg.Lingers && !serves || both || heard && rival.heard >= t.yielding) {
-		t.release()
-	}
-	switch {
-	case t.claimed && serves && !seg.Lingers && now-t.yielding >= resigns:
-		t.yielding = 0
-		t.take(now, seg.Self)
-		return Owned{Owner: seg.Self}
-	case t.claimed && (late || heard): // it may have given way since
-		if now-t.free >= careful {
-			t.probe(v.VIP, out)
-		}
-		out.wake(careful)
-	case t.claimed:
-		out.wake(t.yielding + yields - now)
-	}
-	switch has, _ := seg.machine(owner); {
-	case has.Standing != Up && !t.unsure:
-		t.verified, t.missed = 0, 0 // its agent is away, and once it is back it has time to take up what it had
-	case !t.claimed && len(t.able) > 0 && !s.newborn && (t.able[0] == seg.Self || t.unsure || t.heir):
-		t.verify(now, v.VIP, out)
-	}
-	return Owned{Owner: owner, Reason: lb.NotOwner}
-}
-
-// suspect has it looked at once whether the owner answers, once one is known.
-func (t *tenure) suspect() { t.unsure, t.missed, t.verified = true, 0, 0 }
-
-// verify looks now and then whether the incumbent answers; at once where it may not know that it is to.
-func (t *tenure) verify(now time.Duration, vip netip.Addr, out *Step) {
-	if t.verified == 0 {
-		t.verified = now
-		if t.unsure {
-			t.verified -= verifies
-		}
-	}
-	if now-t.verified >= verifies {
-		t.verified = now
-		t.probe(vip, out)
-	}
-	out.wake(t.verified + verifies - now)
-}
-
-// claim has this machine own a VIP; the reason says why it does not answer yet.
-func (s *Succession) claim(now time.Duration, seg Segment, vip netip.Addr, t *tenure, out *Step) lb.Reason {
-	t.yielding = 0
-	switch {
-	case t.taken != 0 && now-t.taken < t.leaveAlone():
-		out.wake(t.taken + t.leaveAlone() - now)
-		return t.takenBy()
-	case s.quorum == Majority && !s.newborn && (t.claimed && (t.doubts == 0 || t.rivals.insists()) || t.succeeds):
-		t.take(now, seg.Self)
-		if t.rivals.insists() { // until nobody else has answered for a while: what is said once may be lost, or come before the rival is up
-			t.probe(vip, out)
-		}
-		return ""
-	case s.newborn && !s.remembered[vip]:
-		return lb.NoMajority
-	case now-s.began < settles && !s.remembered[vip] && !t.had && !t.succeeds && t.first != "" && t.first != seg.Self:
-		out.wake(s.began + settles - now)
-		return lb.NotOwner
-	}
-	// It has to be seen first that nobody else answers, and by a careful one again and again.
-	fresh := t.free != 0 && now-t.free < trust
-	if again := t.free + careful - now; t.free == 0 || again <= 0 || t.doubts > 0 {
-		t.probe(vip, out)
-	} else if s.quorum != Majority {
-		out.wake(again)
-	}
-	if !fresh {
-		t.claimed = false
-		return lb.NoMajority
-	}
-	out.wake(t.free + trust - now)
-	t.take(now, seg.Self)
-	return ""
-}
-
-func (t *tenure) leaveAlone() time.Duration {
-	if t.stranger {
-		return aside
-	}
-	return careful
-}
-
-func (t *tenure) takenBy() lb.Reason {
-	if t.stranger {
-		return lb.AddressConflict
-	}
-	return lb.AnsweredByOther
-}
-
-func (t *tenure) take(now time.Duration, self string) {
-	if !t.claimed {
-		t.since = now
-	}
-	t.claimed, t.had, t.succeeds, t.unsure, t.heir, t.incumbent = true, true, false, false, false, self
-	t.until = now
-}
-
-func (t *tenure) probe(vip netip.Addr, out *Step) {
-	if !t.probing {
-		t.probing = true
-		out.Probes = append(out.Probes, vip)
-	}
-}
-
-// Found is who answered a probe.
-type Found struct {
-	Machine  string // of the segment; empty: none
-	Stranger bool   // a host that is no machine of the segment
-	Failed   bool   // nothing could be sent, so nothing was found out
-}
-
-// Probed takes what a probe found, and reports as [Succession.Heard] does.
-func (s *Succession) Probed(now time.Duration, vip netip.Addr, found Found) (again bool) {
-	t := s.vips[vip]
-	if t == nil {
-		return false
-	}
-	t.probing, t.taken = false, 0
-	switch {
-	case found.Failed:
-	case found.Machine != "" && t.claimed && s.quorum == Majority: // both look, and one has to go on
-		t.free, t.doubts = now, max(0, t.doubts-1)
-		return s.Heard(now, vip, found.Machine)
-	case found.Stranger, found.Machine != "":
-		t.release()
-		t.missed, t.unsure = 0, false
-		t.taken, t.stranger = now, found.Stranger
-		if found.Machine != "" && t.had && now-t.until < yields {
-			t.missed, t.unsure, t.verified = 1, true, 0 // it may have heard this one meanwhile, and leave the VIP to it
-		}
-		if found.Machine != "" {
-			t.incumbent, t.up, t.heir = found.Machine, false, false
-		}
-	case !t.claimed && t.incumbent != "" && t.incumbent != s.self && t.up && t.missed == 0:
-		t.missed, t.verified = 1, now-verifies+verifiesAgain // its agent may have ended a moment ago
-	case !t.claimed && t.incumbent != "" && t.incumbent != s.self:
-		t.missed, t.unsure = 0, false
-		t.incumbent, t.up, t.free = s.self, false, now // whoever it was does not answer: whoever looked has it, if it can
-	default:
-		t.free, t.doubts = now, max(0, t.doubts-1)
-		if t.rivals.silent(now) { // not before: one look may have been lost
-			t.rivals.giveWay()
-		}
-	}
-	return false
-}
-
-// Heard takes in that another machine was heard to claim a VIP, and reports whether this one is
-// to announce its own claim again. Of two that claim one the earlier in the order has it, of those that
-// can own it, but for what this machine was to give up. Two that go on are of different minds about that
-// order: then the first by name has it. A majority gives way to no machine that is down: what it says may be heard,
-// but it hears nothing.
-func (s *Succession) Heard(now time.Duration, vip netip.Addr, machine string) (again bool) {
-	t := s.vips[vip]
-	if t == nil {
-		return false
-	}
-	t.heir = t.heir && machine != t.incumbent
-	other, self := slices.Index(t.able, machine), slices.Index(t.able, t.incumbent)
-	insist := t.claimed && t.yielding == 0 && (other < 0 || self >= 0 && self < other)
-	gone := s.quorum == Majority && s.lost[machine].since != 0 && s.lost[machine].back == 0 // it cannot hear this one
-	if since := t.rivals.hear(now, machine, insist); insist && (now-since < yields || s.self < machine || gone) {
-		return true
-	}
-	succeeds := t.succeeds && !t.claimed // it takes the VIP from whoever was heard
-	t.release()
-	if t.succeeds = succeeds; other >= 0 && !succeeds {
-		t.incumbent, t.up, t.heir = machine, false, false
-		t.unsure, t.missed = false, 0
-	}
-	return false
 }
