@@ -17,8 +17,7 @@ func (t *tenure) next(owner string) string {
 // auditor is the machine that looks now and then who answers for the VIP: not one that may take itself for the owner, too. Empty: none.
 func (t *tenure) auditor(now time.Duration, owner, self string) string {
 	return t.firstAble(func(name string) bool {
-		r, heard := t.rivals[name]
-		return name != owner && !(heard && now-r.heard < lately) && !(name == self && t.claim.heldWithin(now, lately))
+		return name != owner && !t.rivals.claims(now, name, lately) && !(name == self && t.claim.heldWithin(now, lately))
 	})
 }
 

@@ -14,7 +14,9 @@ type decision struct {
 	now time.Duration
 	seg Segment
 	vip LinkVIP
-	out *Step
+	// isRemembered: the process before this one answered for the VIP.
+	isRemembered bool
+	out          *Step
 }
 
 // decide moves the tenure to its next phase.
@@ -22,7 +24,7 @@ func (d *decision) decide() Owned {
 	d.able = slices.DeleteFunc(d.vip.order(d.seg), func(name string) bool { return !d.seg.canOwn(d.vip, name, name) })
 	d.observeHomes(d.vip.Homes)
 	d.isNew = d.isNew && d.incumbent.name == ""
-	if moves := d.succeeds && d.incumbent.name == ""; d.isNew || d.incumbent.heir || moves {
+	if d.isNew || d.incumbent.heir || d.succeeds && d.incumbent.name == "" {
 		d.seg = d.seg.answering()
 	}
 	switch owner, none := d.owner(); owner {
@@ -38,12 +40,11 @@ func (d *decision) decide() Owned {
 
 // owner is the machine that is to own the VIP, or why none is.
 func (d *decision) owner() (owner string, none lb.Reason) {
-	remembered := d.remembered[d.vip.VIP]
 	owner, none = d.seg.Owner(d.vip, d.incumbent.name)
-	if owner == "" && d.seg.Lingers && (d.phase.answers() || remembered) && d.seg.serves(d.vip, d.seg.Self) {
+	if owner == "" && d.seg.Lingers && (d.phase.answers() || d.isRemembered) && d.seg.serves(d.vip, d.seg.Self) {
 		owner = d.seg.Self
 	}
-	if owner != "" && d.quorum == NoQuorum && !(d.newborn && remembered) {
+	if owner != "" && d.quorum == NoQuorum && !(d.newborn && d.isRemembered) {
 		return "", d.lonely(d.seg)
 	}
 	return owner, none
@@ -51,7 +52,9 @@ func (d *decision) owner() (owner string, none lb.Reason) {
 
 // own has this machine own the VIP, at once or once nobody else answers.
 func (d *decision) own() Owned {
-	d.replaceIncumbent()
+	if d.incumbent.isOther(d.seg.Self) {
+		d.replaceIncumbent()
+	}
 	reason := d.wait()
 	if reason == "" && !d.hasRight() {
 		reason = d.search()
@@ -66,9 +69,6 @@ func (d *decision) own() Owned {
 
 // replaceIncumbent notes whether this machine succeeds another one, which was up or waits to hear it.
 func (d *decision) replaceIncumbent() {
-	if !d.incumbent.isOther(d.seg.Self) {
-		return
-	}
 	d.succeeds = d.succeeds || d.incumbent.up && !d.incumbent.unsure
 	if other, _ := d.seg.machine(d.incumbent.name); other.Standing == Up && d.seg.serves(d.vip, other.Name) {
 		d.succeeds, d.incumbent.up = true, true // the VIP is pinned to this machine
@@ -80,15 +80,14 @@ func (d *decision) replaceIncumbent() {
 
 // wait is why the machine neither answers nor probes; empty: it does.
 func (d *decision) wait() lb.Reason {
-	remembered := d.remembered[d.vip.VIP]
-	until, taken := d.probe.taken(d.now)
-	switch {
-	case taken != "":
+	alone := leftAlone[d.probe.result]
+	switch until := d.probe.at + alone.period; {
+	case until > d.now:
 		d.wakeAt(until)
-		return taken
-	case d.newborn && !remembered:
+		return alone.reason
+	case d.newborn && !d.isRemembered:
 		return lb.NoMajority
-	case d.now-d.began < settles && !remembered && d.claim.until == 0 && !d.succeeds && len(d.homes) > 0 && d.homes[0] != d.seg.Self:
+	case d.now-d.began < settles && !d.isRemembered && d.claim.until == 0 && !d.succeeds && len(d.homes) > 0 && d.homes[0] != d.seg.Self:
 		d.wakeAt(d.began + settles)
 		return lb.NotOwner
 	}
@@ -99,14 +98,11 @@ func (d *decision) wait() lb.Reason {
 // answered for a while: what is said once may be lost, or come before the rival is up.
 func (d *decision) hasRight() bool {
 	insists := d.rivals.insists()
-	answers := d.phase.answers() && (d.claim.unconfirmed == 0 || insists)
-	if d.quorum != Majority || d.newborn || !answers && !d.succeeds {
-		return false
-	}
-	if insists {
+	hasRight := d.quorum == Majority && !d.newborn && (d.succeeds || d.phase.answers() && (d.claim.unconfirmed == 0 || insists))
+	if hasRight && insists {
 		d.startProbe()
 	}
-	return true
+	return hasRight
 }
 
 // search is why the machine does not answer yet; empty: a probe has just found that nobody else does. A careful machine probes
@@ -126,8 +122,7 @@ func (d *decision) search() lb.Reason {
 
 // leaveTo has another machine own the VIP.
 func (d *decision) leaveTo(owner string) Owned {
-	isHeir := d.incumbent.name != "" || d.succeeds
-	d.incumbent.assume(owner, isHeir, d.now-verifies+verifiesAgain+d.seg.turn())
+	d.incumbent.assume(owner, d.succeeds, d.now-verifies+verifiesAgain+d.seg.turn())
 	if d.phase == owning {
 		d.claim.yielding = d.now
 		d.probe.drop(nobodyAnswers)
@@ -151,7 +146,7 @@ func (d *decision) takesBack(owner string) bool {
 		d.phase.move(otherOwns)
 	case serves && !d.seg.Lingers && d.now-since >= resigns:
 		return true
-	case isLate, d.rivals.claims(d.now, owner): // it may have given way since
+	case isLate, d.rivals.claims(d.now, owner, yields): // it may have given way since
 		if !d.probe.isFree(d.now, careful) {
 			d.startProbe()
 		}
@@ -165,11 +160,10 @@ func (d *decision) takesBack(owner string) bool {
 // watch probes now and then whether the owner answers.
 func (d *decision) watch(owner string) {
 	other, _ := d.seg.machine(owner)
-	isWatched := !d.phase.answers() && len(d.able) > 0 && !d.newborn && (d.able[0] == d.seg.Self || d.incumbent.unsure || d.incumbent.heir)
 	switch {
 	case other.Standing != Up && !d.incumbent.unsure:
 		d.incumbent.missed, d.incumbent.verified = false, 0 // its agent is away, and once it is back it has time to take up what it had
-	case isWatched:
+	case !d.phase.answers() && len(d.able) > 0 && !d.newborn && (d.able[0] == d.seg.Self || d.incumbent.unsure || d.incumbent.heir):
 		if d.incumbent.isDue(d.now) {
 			d.startProbe()
 		}

@@ -127,10 +127,7 @@ func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer
 	for i, offer := range put {
 		put[i] = g.pass(offer, now)
 	}
-	if len(gone)+len(put) > 0 {
-		g.passed = g.passed.Edit(gone, put)
-		g.changes++
-	}
+	g.edit(gone, put)
 	return g.passed
 }
 
@@ -254,8 +251,7 @@ func (g *Gate) question(key offerKey) Question {
 // Passing are questions about all offers with endpoints that pass, and that nothing is asked about, by VIP
 // and Service: whether their rules are still there. Of a VIP that its Service's status does not show, whoever wrote it,
 // kube-proxy has none anywhere.
-func (g *Gate) Passing() []Question {
-	var all []Question
+func (g *Gate) Passing() (all []Question) {
 	for o := range g.offers.All() {
 		if e := g.entries[keyOf(o)]; e != nil && e.passes && e.since.IsZero() && o.Frontend.Shown {
 			all = append(all, Question{Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Seen: e.ruled, Edition: e.edition})
@@ -279,8 +275,7 @@ func (g *Gate) See(there []Question, now time.Time) {
 
 // Lose says that rules that were there are gone, by the questions of [Gate.Passing]. What has changed since counts
 // for nothing.
-func (g *Gate) Lose(gone []Question, now time.Time) []Passage {
-	var ended []Passage
+func (g *Gate) Lose(gone []Question, now time.Time) (ended []Passage) {
 	var changed []offerKey
 	for _, q := range gone {
 		key := offerKey{q.Service, q.VIP}
@@ -291,8 +286,7 @@ func (g *Gate) Lose(gone []Question, now time.Time) []Passage {
 		known.passes, known.worse, known.lost = false, false, true
 		g.asks++
 		g.asked[key], known.since = struct{}{}, now // it has no bound
-		ended = append(ended, Passage{g.question(key), Gone, 0})
-		changed = append(changed, key)
+		ended, changed = append(ended, Passage{g.question(key), Gone, 0}), append(changed, key)
 	}
 	g.replan(changed, now)
 	return ended
@@ -307,8 +301,7 @@ type Passage struct {
 
 // Answer takes answers. Those to a question that is not asked any more, or is another one
 // by now, count for nothing.
-func (g *Gate) Answer(answers []Answer, now time.Time) []Passage {
-	var ended []Passage
+func (g *Gate) Answer(answers []Answer, now time.Time) (ended []Passage) {
 	var changed []offerKey
 	for _, answer := range answers {
 		key := offerKey{answer.Question.Service, answer.Question.VIP}
@@ -332,12 +325,11 @@ func (g *Gate) Answer(answers []Answer, now time.Time) []Passage {
 }
 
 // Expire lets through what has waited for the bound. Its questions are asked on.
-func (g *Gate) Expire(now time.Time) []Passage {
+func (g *Gate) Expire(now time.Time) (ended []Passage) {
 	if g.due.IsZero() || now.Before(g.due) {
 		return nil
 	}
 	g.due = time.Time{}
-	var ended []Passage
 	var changed []offerKey
 	for _, question := range g.Questions() {
 		due := question.Since.Add(g.bound)
@@ -351,8 +343,7 @@ func (g *Gate) Expire(now time.Time) []Passage {
 			key := offerKey{question.Service, question.VIP}
 			known := g.entries[key]
 			known.passes, known.worse, known.overdue = true, false, true
-			changed = append(changed, key)
-			ended = append(ended, Passage{question, Overdue, now.Sub(question.Since)})
+			ended, changed = append(ended, Passage{question, Overdue, now.Sub(question.Since)}), append(changed, key)
 		}
 	}
 	g.asks += uint64(len(changed))
@@ -362,16 +353,20 @@ func (g *Gate) Expire(now time.Time) []Passage {
 
 // replan takes some offers anew into what is planned with.
 func (g *Gate) replan(keys []offerKey, now time.Time) {
-	if len(keys) == 0 {
-		return
-	}
 	offers := make([]Offer, 0, len(keys))
 	for _, key := range keys {
 		o, _ := g.offers.Next(Offer{Service: key.service, VIP: key.vip})
 		offers = append(offers, g.pass(o, now))
 	}
-	g.passed = g.passed.Edit(nil, offers)
-	g.changes++
+	g.edit(nil, offers)
+}
+
+// edit takes offers out of what is to be planned with, and others in.
+func (g *Gate) edit(gone, put []Offer) {
+	if len(gone)+len(put) > 0 {
+		g.passed = g.passed.Edit(gone, put)
+		g.changes++
+	}
 }
 
 // Changes counts the changes of what Apply returns, so far.

@@ -24,10 +24,10 @@ func (i *incumbent) answered(machine string) { i.name, i.up, i.heir = machine, f
 // confirm notes that this machine knows again which one is the incumbent.
 func (i *incumbent) confirm() { i.unsure, i.missed = false, false }
 
-// assume has the owner be the incumbent. An heir is probed at a time of its own.
-func (i *incumbent) assume(owner string, isHeir bool, verified time.Duration) {
+// assume has the owner be the incumbent. One that follows another is an heir, and is probed at a time of its own.
+func (i *incumbent) assume(owner string, succeeds bool, verified time.Duration) {
 	if owner != i.name {
-		if i.heir = isHeir; isHeir {
+		if i.heir = i.name != "" || succeeds; i.heir {
 			i.verified, i.missed = verified, false
 		}
 	}
@@ -36,15 +36,12 @@ func (i *incumbent) assume(owner string, isHeir bool, verified time.Duration) {
 
 // isDue reports whether the incumbent is to be probed now: at once where it may not know that it is the owner.
 func (i *incumbent) isDue(now time.Duration) bool {
-	if i.verified == 0 {
-		i.verified = now
-		if i.unsure {
-			i.verified -= verifies
-		}
-	}
-	isDue := now-i.verified >= verifies
-	if isDue {
+	if i.verified == 0 && !i.unsure {
 		i.verified = now
 	}
-	return isDue
+	if i.verified != 0 && now-i.verified < verifies {
+		return false
+	}
+	i.verified = now
+	return true
 }

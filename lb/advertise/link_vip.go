@@ -10,18 +10,14 @@ import (
 // VIPOn returns what all machines of a link see of a VIP that some offers of a pool have, or why none
 // of them answers for it. It is for those who ask about a whole datacenter; see [LinksOf].
 func VIPOn(link inventory.Link, pool *inventory.Pool, offers []Offer) (v LinkVIP, refusal lb.Reason) {
-	scope := &poolScope{pool: pool}
-	if pool.State == inventory.PoolDisabled {
-		scope.refusal = lb.PoolIsDisabled
-	}
+	scope := &poolScope{pool: pool, refusal: poolRefusal(pool)}
 	var all []LinkVIP
 	for i := range offers {
-		one, refused := linkVIP(link, &offers[i], scope)
-		if refused != "" {
+		if one, refused := linkVIP(link, &offers[i], scope); refused == "" {
+			all = addLinkVIP(all, one)
+		} else {
 			refusal = refused
-			continue
 		}
-		all = addLinkVIP(all, one)
 	}
 	if len(all) == 0 {
 		return LinkVIP{}, refusal
@@ -30,12 +26,6 @@ func VIPOn(link inventory.Link, pool *inventory.Pool, offers []Offer) (v LinkVIP
 }
 
 // Able lists the machines that can answer for a VIP, sorted: one of them is its owner.
-func (s Segment) Able(v LinkVIP) (names []string) {
-	for _, m := range s.Machines {
-		if s.canOwn(v, m.Name, m.Name) {
-			names = append(names, m.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
+func (s Segment) Able(v LinkVIP) []string {
+	return slices.Sorted(slices.Values(s.names(func(m Neighbor) bool { return s.canOwn(v, m.Name, m.Name) })))
 }

@@ -1,6 +1,7 @@
 package advertise
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,13 +29,12 @@ type LinkPlan struct {
 }
 
 // LinksOf plans for all links of a machine, sorted by subnet. Equal views give equal plans.
-func LinksOf(v View) []LinkPlan {
+func LinksOf(v View) (plans []LinkPlan) {
 	links := v.Inventory.LinksOf(v.Machine.Name)
 	if len(links) == 0 {
 		return nil
 	}
 	in := inputOf(v)
-	plans := make([]LinkPlan, 0, len(links))
 	for _, link := range links {
 		plans = append(plans, in.linkPlan(link))
 	}
@@ -113,9 +113,7 @@ func MachinesFor(pool *inventory.Pool, link inventory.Link, labels map[string]st
 		}
 		refusal = lb.PoolLimitedToRacks
 		for _, m := range link.Machines {
-			inRack := len(advertise.Racks) == 0 || slices.Contains(advertise.Racks, m.Rack)
-			inZone := len(advertise.Zones) == 0 || slices.Contains(advertise.Zones, m.Zone)
-			if inRack && inZone && !slices.Contains(may, m.Name) {
+			if placeRefusal(advertise, m.Rack, m.Zone) == "" && !slices.Contains(may, m.Name) {
 				may = append(may, m.Name)
 			}
 		}
@@ -198,11 +196,7 @@ func (p LinkPlan) Refused(owners []Owned) []Refusal {
 		if !known || said || owners[i].Reason == "" {
 			continue
 		}
-		refusal := Refusal{Service: offer.Service, VIP: offer.VIP, Reason: owners[i].Reason}
-		if p.Leaving != "" {
-			refusal.Reason = p.Leaving
-		}
-		all = append(all, refusal)
+		all = append(all, Refusal{Service: offer.Service, VIP: offer.VIP, Reason: cmp.Or(p.Leaving, owners[i].Reason)})
 	}
 	slices.SortFunc(all, Refusal.Compare)
 	return all

@@ -35,14 +35,6 @@ var leftAlone = map[probeResult]struct {
 	strangerAnswers: {aside, lb.AddressConflict},
 }
 
-// taken returns until when a VIP is left alone, and why; no reason: it is not.
-func (p *probe) taken(now time.Duration) (until time.Duration, reason lb.Reason) {
-	if until = p.at + leftAlone[p.result].period; until > now {
-		reason = leftAlone[p.result].reason
-	}
-	return until, reason
-}
-
 // isFree reports whether nobody else was seen to answer within a period.
 func (p *probe) isFree(now, period time.Duration) bool {
 	return p.result == nobodyAnswers && now-p.at < period
@@ -92,17 +84,16 @@ func (s *Succession) Probed(now time.Duration, vip netip.Addr, found Found) (ann
 func (t *tenure) giveWayTo(found Found, now time.Duration) {
 	t.release()
 	t.incumbent.confirm()
-	t.probe.at, t.probe.result = now, machineAnswers
+	t.probe = probe{result: machineAnswers, at: now}
 	if found.Stranger {
 		t.probe.result = strangerAnswers
 	}
-	if found.Machine == "" {
-		return
+	if found.Machine != "" {
+		if t.claim.heldWithin(now, yields) { // the other one may have heard this one meanwhile, and leave the VIP to it
+			t.incumbent.unsure, t.incumbent.missed, t.incumbent.verified = true, true, 0
+		}
+		t.incumbent.answered(found.Machine)
 	}
-	if t.claim.heldWithin(now, yields) { // the other one may have heard this one meanwhile, and leave the VIP to it
-		t.incumbent.unsure, t.incumbent.missed, t.incumbent.verified = true, true, 0
-	}
-	t.incumbent.answered(found.Machine)
 }
 
 // missIncumbent notes that the incumbent did not answer a probe. The agent of one that is up may have ended a moment ago: it is
@@ -129,8 +120,7 @@ func (s *Succession) Heard(now time.Duration, vip netip.Addr, machine string) (a
 	}
 	tenure.incumbent.heir = tenure.incumbent.heir && machine != tenure.incumbent.name
 	insist := tenure.phase == owning && tenure.precedes(machine)
-	isDeaf := s.quorum == Majority && s.lost.isDown(machine)
-	if since := tenure.rivals.hear(now, machine, insist); insist && (now-since < yields || s.self < machine || isDeaf) {
+	if since := tenure.rivals.hear(now, machine, insist); insist && (now-since < yields || s.self < machine || s.quorum == Majority && s.lost.isDown(machine)) {
 		return true
 	}
 	succeeds := tenure.succeeds && !tenure.phase.answers() // it takes the VIP from the machine that was heard

@@ -1,6 +1,11 @@
 package advertise
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
 
 // rivals are the machines that were heard to claim a VIP, each with what became of it: of three that
 // claim one, each hears two others in turn.
@@ -13,49 +18,38 @@ type rival struct {
 
 // hear notes that a machine claims the VIP, which this one is to have; the time is since when it insists.
 func (rs rivals) hear(now time.Duration, machine string, insist bool) time.Duration {
-	last, known := rs[machine]
-	if !known || now-last.heard >= yields {
-		last = rival{}
+	next := rival{heard: now}
+	if rs.claims(now, machine, yields) {
+		next.insists = rs[machine].insists
 	}
-	last.heard = now
-	if insist && last.insists == 0 {
-		last.insists = now
+	if insist {
+		next.insists = cmp.Or(next.insists, now)
 	}
-	rs[machine] = last
-	return last.insists
+	rs[machine] = next
+	return next.insists
 }
 
-// claims reports whether a machine was heard to claim the VIP a moment ago.
-func (rs rivals) claims(now time.Duration, machine string) bool {
+// claims reports whether a machine was heard to claim the VIP within a period.
+func (rs rivals) claims(now time.Duration, machine string, period time.Duration) bool {
 	r, known := rs[machine]
-	return known && now-r.heard < yields
+	return known && now-r.heard < period
 }
 
 // hasTaken reports whether a machine claims the VIP that this one yields to it since then, or both claim it and neither has
 // given way yet.
 func (rs rivals) hasTaken(now time.Duration, machine string, since time.Duration) bool {
 	r := rs[machine]
-	return rs.claims(now, machine) && (r.heard >= since || r.insists != 0 && since-r.insists < careful)
+	return rs.claims(now, machine, yields) && (r.heard >= since || r.insists != 0 && since-r.insists < careful)
 }
 
 // insists reports whether this machine answers on though it hears another one.
 func (rs rivals) insists() bool {
-	for _, r := range rs {
-		if r.insists != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(rs)), func(r rival) bool { return r.insists != 0 })
 }
 
 // silent reports whether nobody was heard to claim the VIP lately.
 func (rs rivals) silent(now time.Duration) bool {
-	for _, r := range rs {
-		if now-r.heard < yields {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(slices.Collect(maps.Values(rs)), func(r rival) bool { return now-r.heard < yields })
 }
 
 // giveWay ends that this machine insists.

@@ -55,10 +55,7 @@ func (p *poolScope) isOnLink(vip netip.Addr) bool {
 
 // poolScope works out what holds for all VIPs of a pool.
 func (in *input) poolScope(pool *inventory.Pool) *poolScope {
-	scope := &poolScope{pool: pool}
-	if pool.State == inventory.PoolDisabled {
-		scope.refusal = lb.PoolIsDisabled
-	}
+	scope := &poolScope{pool: pool, refusal: poolRefusal(pool)}
 	for i := range pool.Advertise {
 		a := &pool.Advertise[i]
 		scope.scopes = append(scope.scopes, in.advertiseScope(pool, a, i))
@@ -68,9 +65,17 @@ func (in *input) poolScope(pool *inventory.Pool) *poolScope {
 	return scope
 }
 
+// poolRefusal is why no VIP of a pool is announced; empty: they are.
+func poolRefusal(pool *inventory.Pool) lb.Reason {
+	if pool.State == inventory.PoolDisabled {
+		return lb.PoolIsDisabled
+	}
+	return ""
+}
+
 // advertiseScope works out what holds for all VIPs that one advertisement announces.
 func (in *input) advertiseScope(pool *inventory.Pool, advertise *inventory.Advertise, order int) *advertiseScope {
-	sc := &advertiseScope{pool: pool, advertise: advertise, order: order, refusal: in.placeRefusal(advertise)}
+	sc := &advertiseScope{pool: pool, advertise: advertise, order: order, refusal: placeRefusal(advertise, in.rack.Name, in.rack.Zone)}
 	if sc.refusal != "" {
 		return sc // nothing is announced by it
 	}
@@ -82,13 +87,13 @@ func (in *input) advertiseScope(pool *inventory.Pool, advertise *inventory.Adver
 	return sc
 }
 
-// placeRefusal is why nothing is announced from this machine by an advertisement. Where it
+// placeRefusal is why nothing is announced from the machines of a rack by an advertisement. Where it
 // names racks and zones, both have to fit.
-func (in *input) placeRefusal(a *inventory.Advertise) lb.Reason {
+func placeRefusal(a *inventory.Advertise, rack, zone string) lb.Reason {
 	switch {
-	case len(a.Racks) > 0 && !slices.Contains(a.Racks, in.rack.Name):
+	case len(a.Racks) > 0 && !slices.Contains(a.Racks, rack):
 		return lb.PoolLimitedToRacks
-	case len(a.Zones) > 0 && !slices.Contains(a.Zones, in.rack.Zone):
+	case len(a.Zones) > 0 && !slices.Contains(a.Zones, zone):
 		return lb.PoolLimitedToZones
 	}
 	return ""

@@ -50,15 +50,11 @@ func (q Quorum) String() string { return [...]string{"none", "careful", "majorit
 // most one has it. A machine that an edit brought counts once it was heard, or was waited for: until then
 // it answers for nothing.
 func (s Segment) Quorum() Quorum {
-	var active []string
 	young := len(s.Before) > 0
-	for _, m := range s.Machines {
+	active := s.names(func(m Neighbor) bool {
 		isNew := young && m.Standing == Unheard && !slices.Contains(s.Before, m.Name)
-		goes := young && s.Lingers && m.Name == s.Self
-		if m.Active && !isNew || goes {
-			active = append(active, m.Name)
-		}
-	}
+		return m.Active && !isNew || young && s.Lingers && m.Name == s.Self
+	})
 	if len(active) == 0 && s.Lingers {
 		active = []string{s.Self} // nobody else is to have what it had
 	}
@@ -96,6 +92,16 @@ func (s Segment) machine(name string) (Neighbor, bool) {
 	return s.Machines[i], true
 }
 
+// names lists the machines that are so, in the inventory's order.
+func (s Segment) names(are func(Neighbor) bool) (names []string) {
+	for _, m := range s.Machines {
+		if are(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
 // turn is how much later than the first machine this one looks for what each may have left to another: two that
 // look at once take it at once.
 func (s Segment) turn() time.Duration {
@@ -107,9 +113,9 @@ func (s Segment) turn() time.Duration {
 // what they had, and nothing that is new.
 func (s Segment) answering() Segment {
 	s.Machines = slices.Clone(s.Machines)
-	for i := range s.Machines {
-		if m := &s.Machines[i]; m.Standing == Holding {
-			m.Standing = Down
+	for i, m := range s.Machines {
+		if m.Standing == Holding {
+			s.Machines[i].Standing = Down
 		}
 	}
 	return s
@@ -136,20 +142,15 @@ type LinkVIP struct {
 // order lists the machines that may own the VIP: its homes, then the others by rendezvous hashing
 // (Thaler and Ravishankar, 1998), so that each VIP has an order of its own.
 func (v LinkVIP) order(seg Segment) []string {
-	var order []string
+	var homes []string
 	for _, name := range v.Homes {
-		if _, known := seg.machine(name); known && v.allows(name) && !slices.Contains(order, name) {
-			order = append(order, name)
+		if _, known := seg.machine(name); known && v.allows(name) && !slices.Contains(homes, name) {
+			homes = append(homes, name)
 		}
 	}
-	homes := len(order)
-	for _, m := range seg.Machines {
-		if v.allows(m.Name) && !slices.Contains(order[:homes], m.Name) {
-			order = append(order, m.Name)
-		}
-	}
-	slices.SortFunc(order[homes:], func(a, b string) int { return preference(v.VIP, a, b) })
-	return order
+	others := seg.names(func(m Neighbor) bool { return v.allows(m.Name) && !slices.Contains(homes, m.Name) })
+	slices.SortFunc(others, func(a, b string) int { return preference(v.VIP, a, b) })
+	return append(homes, others...)
 }
 
 func (v LinkVIP) allows(name string) bool { return v.May == nil || slices.Contains(v.May, name) }
@@ -183,9 +184,8 @@ func (s Segment) Owner(vip LinkVIP, incumbent string) (owner string, none lb.Rea
 		return "", lb.NoLocalEndpoint
 	}
 	order := vip.order(s)
-	pinned := vip.Pinned && len(vip.Homes) > 0 && s.canOwn(vip, vip.Homes[0], incumbent)
 	switch {
-	case pinned:
+	case vip.Pinned && len(vip.Homes) > 0 && s.canOwn(vip, vip.Homes[0], incumbent):
 		return vip.Homes[0], ""
 	case slices.Contains(order, incumbent) && s.canOwn(vip, incumbent, incumbent):
 		return incumbent, ""

@@ -101,8 +101,7 @@ func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
 	for _, vip := range vips {
 		current := s.tenureOf(now, vip.VIP)
 		known[vip.VIP] = current
-		d := decision{Succession: s, tenure: current, now: now, seg: seg, vip: vip, out: &out}
-		owned := d.decide()
+		owned := (&decision{s, current, now, seg, vip, s.remembered[vip.VIP], &out}).decide()
 		if owned.VIP = vip.VIP; owned.Owner != "" {
 			owned.Next, owned.Auditor = current.next(owned.Owner), current.auditor(now, owned.Owner, s.self)
 		}
@@ -161,12 +160,7 @@ func (s *Succession) isSettled(now time.Duration) bool { return !s.newborn && no
 
 // observeActive takes in the active machines, and for how long those count that were before.
 func (s *Succession) observeActive(now time.Duration, seg *Segment) {
-	var active []string
-	for _, m := range seg.Machines {
-		if m.Active {
-			active = append(active, m.Name)
-		}
-	}
+	active := seg.names(func(m Neighbor) bool { return m.Active })
 	if !slices.Equal(active, s.active) {
 		s.before, s.active, s.edited = s.active, active, now
 	}
@@ -187,14 +181,13 @@ func (s *Succession) lonely(seg Segment) lb.Reason {
 // before. What it had last it probes, and takes where nobody else has it.
 func (s *Succession) invalidate() {
 	for vip, tenure := range s.vips {
-		if tenure.phase.answers() || s.remembered[vip] {
-			continue
+		if !tenure.phase.answers() && !s.remembered[vip] {
+			if tenure.incumbent.isOther(s.self) {
+				tenure.incumbent.name = ""
+			}
+			tenure.succeeds = false
+			tenure.incumbent.suspect()
 		}
-		if tenure.incumbent.isOther(s.self) {
-			tenure.incumbent.name = ""
-		}
-		tenure.succeeds = false
-		tenure.incumbent.suspect()
 	}
 }
 
@@ -206,13 +199,10 @@ func (s *Succession) reprobe(stoodStill bool) {
 		if stoodStill {
 			tenure.rivals.giveWay()
 		}
-		switch {
-		case !tenure.phase.answers():
+		if !tenure.phase.answers() {
 			tenure.incumbent.suspect()
-		case tenure.probe.isRunning: // it began before
-			tenure.claim.unconfirmed = 2
-		default:
-			tenure.claim.unconfirmed = 1
+		} else if tenure.claim.unconfirmed = 1; tenure.probe.isRunning {
+			tenure.claim.unconfirmed = 2 // that probe began before
 		}
 	}
 }
