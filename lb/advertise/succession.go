@@ -12,21 +12,20 @@ const (
 	// joint is for how long the machines that were active before an edit count as well: agents
 	// hear of it within seconds.
 	joint = time.Minute
-	// careful is how often a machine without a majority looks whether it still is the only one that
-	// answers, and trust for how long what it saw counts.
+	// careful is how often a machine without a majority probes whether it is still the only one that
+	// answers, and trust for how long the result counts.
 	careful = time.Second
 	trust   = 1500 * time.Millisecond
-	// aside is how long an address that a foreign host has is left alone before it is looked for
-	// again.
+	// aside is how long an address that a foreign host has is left alone before it is probed again.
 	aside = 5 * time.Second
-	// verifies is how often the first in a VIP's order looks whether the machine answers that has it in its
+	// verifies is how often the first in a VIP's order probes whether the machine answers that has it in its
 	// place: two that each take the other for the owner would leave nobody.
 	verifies = 5 * time.Second
-	// verifiesAgain is how long after one look without an answer it looks once more: by then it is known
+	// verifiesAgain is how long after a probe without an answer it probes once more: by then it is known
 	// of a machine whose agent has ended.
 	verifiesAgain = time.Second
 	// settles is how long a machine that begins leaves VIPs that nobody answers for to their first homes,
-	// which may begin a moment later: whoever has a VIP keeps it.
+	// which may begin a moment later: a machine that has a VIP keeps it.
 	settles = 15 * time.Second
 	// yields is how long the next owner of a VIP is waited for while this machine answers on, though it cannot serve
 	// it any more. One that can serve it answers on until it hears or finds the other one, and after resigns takes it
@@ -35,19 +34,19 @@ const (
 	resigns = 10 * time.Second
 )
 
-// Succession is one machine on one segment: it says which VIPs it answers for. It asks nobody and has
-// no clock: it says whom to look for on the wire ([Step.Probes]) and takes what was found
-// ([Succession.Probed], [Succession.Heard]). Times are those of any clock that counts sleep.
+// Succession decides for one machine on one segment which VIPs it answers for. It does no I/O and has no clock: a step
+// returns the VIPs to be probed ([Step.Probes]), and [Succession.Probed] and [Succession.Heard] take what was found and
+// heard. Times are those of any clock that counts sleep.
 //
-//   - Whoever takes a VIP from a machine that is gone, or that gives it up, answers at once.
-//   - A VIP of which nothing is known is looked for on the wire first: what another machine answers for
+//   - A machine that takes a VIP from one that is gone, or that gives it up, answers at once.
+//   - A VIP of which nothing is known is probed first: what another machine answers for
 //     stays its own. So a machine that begins, or was cut off, takes nothing back.
 //   - A machine that others follow answers on until it hears them, so that somebody answers at every instant.
 //   - Without a majority a machine answers only for what nobody else was just seen to answer for.
 type Succession struct {
 	vips       map[netip.Addr]*tenure
 	remembered map[netip.Addr]bool // what the process before this one answered for; empty once that is old
-	newborn    bool                // until it could first be said who is there
+	newborn    bool                // until each machine was heard or waited for
 	self       string              // the machine
 	quorum     Quorum
 	began      time.Duration // the first step was
@@ -58,7 +57,7 @@ type Succession struct {
 	edited     time.Duration // when active became what it is
 }
 
-// NewSuccession returns one of a machine that begins. remembered is what the process before it, a moment ago,
+// NewSuccession returns the succession of a machine that begins. remembered is what the process before it, a moment ago,
 // answered for.
 func NewSuccession(remembered []netip.Addr) *Succession {
 	s := &Succession{vips: map[netip.Addr]*tenure{}, remembered: map[netip.Addr]bool{}, lost: absences{}, newborn: true}
@@ -71,7 +70,7 @@ func NewSuccession(remembered []netip.Addr) *Succession {
 // Step is what a machine is to do on a segment.
 type Step struct {
 	Claims []netip.Addr  // to answer for, sorted
-	Probes []netip.Addr  // to look for on the wire, once each, sorted
+	Probes []netip.Addr  // to probe on the wire, once each, sorted
 	Again  []netip.Addr  // of the claims, to announce once more, for machines that are back and may not know of them; sorted
 	Owners []Owned       // of all VIPs, sorted
 	Next   time.Duration // until another step is due; 0: none is by itself
@@ -135,7 +134,7 @@ func (s *Succession) tenureOf(now time.Duration, vip netip.Addr) *tenure {
 	return known
 }
 
-// observe takes in the segment.
+// observe takes in the segment, and adds to it the machines that were active until lately.
 func (s *Succession) observe(now time.Duration, seg *Segment) {
 	if s.began == 0 {
 		s.began, s.resumed = now, seg.Resumed

@@ -18,19 +18,6 @@ type tenure struct {
 	rivals    rivals
 }
 
-// claim holds the times at which a machine answers for a VIP.
-type claim struct {
-	since       time.Duration // the machine began to answer
-	until       time.Duration // the machine answered last; 0: it never did
-	yielding    time.Duration // the phase began to be yielding
-	unconfirmed int           // probes that have to find nobody else until the machine answers without any
-}
-
-// heldWithin reports whether the machine answered for the VIP within a period.
-func (c claim) heldWithin(now, period time.Duration) bool {
-	return c.until != 0 && now-c.until < period
-}
-
 // observeHomes takes in the controller's choice. With another first home the controller moves the VIP.
 func (t *tenure) observeHomes(homes []string) {
 	moved := len(t.homes) > 0 && !slices.Equal(t.homes, homes)
