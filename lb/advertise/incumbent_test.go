@@ -150,3 +150,23 @@ func TestAMachineThatIsToSucceedAnotherDoesSoWhenItHasAMajority(t *testing.T) {
 		t.Errorf("b is gone: %+v", out)
 	}
 }
+
+// Another one may have followed it meanwhile.
+func TestAMachineThatStoodStillSucceedsNobodyWithoutAProbe(t *testing.T) {
+	m := newFollower("b", "a", "c")
+	m.seg.Witness = WitnessAnswers
+	m.see(Down, Down)
+	if out := m.step(); len(out.Claims) > 0 || len(out.Probes) != 1 {
+		t.Fatalf("without a majority it is to probe: %+v", out)
+	}
+	m.now += settles
+	m.seg.Resumed = m.now
+	m.see(Down, Up)
+	if out := m.step(); len(out.Claims) > 0 {
+		t.Errorf("c may answer: %+v", out)
+	}
+	m.found(Found{Machine: "c"})
+	if out := m.step(); len(out.Claims) > 0 || out.Owners[0].Owner != "c" {
+		t.Errorf("c answers: %+v", out)
+	}
+}

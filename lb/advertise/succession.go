@@ -192,11 +192,12 @@ func (s *Succession) invalidate() {
 
 // reprobe has this machine probe once more whether others answer for what it has answered for, and for what it has left
 // to them: it did so without a majority, which it sees again, or stood still. Until now they could not hear each other.
-// What others claimed while it stood still it does not insist on.
+// What others claimed while it stood still it does not insist on, and it succeeds none of which it knew before.
 func (s *Succession) reprobe(stoodStill bool) {
 	for _, tenure := range s.vips {
 		if stoodStill {
 			tenure.rivals.giveWay()
+			tenure.succeeds = false
 		}
 		if !tenure.phase.answers() {
 			tenure.incumbent.suspect()
