@@ -123,7 +123,7 @@ func (l *lan) runAndJudge(d time.Duration, was, is phase) {
 			for _, v := range l.vips {
 				at := seat{first, v.VIP}
 				all := l.claimants(v.VIP, first)
-				if len(all) > 0 || nobody == 0 || l.awaits(first, v.VIP) {
+				if len(all) > 0 || nobody == 0 || l.awaits(first, v.VIP) || !was.transitive && l.awaitsOwner(first, v.VIP) {
 					silent[at] = l.now
 				}
 				if len(all) < 2 {
@@ -144,6 +144,15 @@ func (l *lan) runAndJudge(d time.Duration, was, is phase) {
 func (l *lan) awaits(side string, vip netip.Addr) bool {
 	return slices.ContainsFunc(l.names, func(name string) bool {
 		return l.stopped[name] != 0 && l.reach(side, name) && slices.Contains(l.claims[name], vip)
+	})
+}
+
+// awaitsOwner reports whether the first machine of a side waits for an owner that is suspended, whether or not that one
+// answered before. Where not all saw each other, each may have had an owner of its own: whoever waits for one that was suspended
+// before it took the VIP does so for as long as the owner may be holding (RestartTime of package mesh), which no segment here ends.
+func (l *lan) awaitsOwner(side string, vip netip.Addr) bool {
+	return slices.ContainsFunc(l.said[side].Owners, func(o Owned) bool {
+		return o.VIP == vip && l.stopped[o.Owner] != 0 && l.reach(side, o.Owner)
 	})
 }
 
