@@ -6,13 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const module = "plinth.dev/plinth"
@@ -23,22 +28,21 @@ var floors = map[string]int{
 	"cmd/cloud-controller-manager": 8,
 	"cmd/plinth":                   8,
 	"cmd/node-agent":               8,
-	"provider":                     5,
-	"provider/survey":              5,
-	"diagnose":                     4,
-	"doctor/machine/probe":         4,
-	"provider/admission":           4,
-	"provider/installation":        4,
 	"provider/agent":               7,
 	"provider/agent/report":        6,
+	"provider":                     5,
+	"provider/survey":              5,
 	"provider/agent/agenttest":     5,
 	"provider/agent/disk":          5,
 	"provider/agent/link":          5,
 	"provider/agent/proxy":         5,
 	"provider/agent/watch":         5,
+	"diagnose":                     4,
+	"doctor/machine/probe":         4,
+	"provider/admission":           4,
+	"provider/installation":        4,
 	"provider/agent/plan":          4,
 	"provider/agent/offers":        4,
-	"provider/agent/latest":        0,
 	"provider/vip":                 4,
 	"provider/node":                4,
 	"provider/cluster":             4,
@@ -69,6 +73,7 @@ var floors = map[string]int{
 	"lb/advertise":                 1,
 	"routing":                      1,
 	"inventory/document":           1,
+	"provider/agent/latest":        0,
 	"buildinfo":                    0,
 	"docs":                         0,
 	"durable":                      0,
@@ -147,6 +152,31 @@ func TestEveryPackageHasItsFloor(t *testing.T) {
 		if !slices.Contains(r.GoFiles, "doc.go") && r.Name != "main" {
 			t.Errorf("%s has no doc.go that says in a sentence what it promises", r.place())
 		}
+	}
+}
+
+// floorRow is a row of the table of floors in docs/explanation/house.md: the floor and its packages.
+var floorRow = regexp.MustCompile(`(?m)^\| (\d) \| (.*?) \|`)
+
+// TestHousePageListsEveryPackageOnItsFloorHighestFirst holds the table of the page against the floors of this file.
+func TestHousePageListsEveryPackageOnItsFloorHighestFirst(t *testing.T) {
+	listed := map[string]int{}
+	highest := math.MaxInt
+	for _, m := range floorRow.FindAllStringSubmatch(read(t, "docs/explanation/house.md"), -1) {
+		floor, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if floor > highest {
+			t.Errorf("house.md lists %s on floor %d below a row of floor %d: the highest floor comes first", m[2], floor, highest)
+		}
+		highest = floor
+		for place := range strings.SplitSeq(m[2], ", ") {
+			listed[strings.Trim(place, "`")] = floor
+		}
+	}
+	if diff := cmp.Diff(floors, listed); diff != "" {
+		t.Errorf("packages and their floors (-house_test.go +house.md):\n%s", diff)
 	}
 }
 
