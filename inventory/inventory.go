@@ -167,16 +167,6 @@ type Router struct {
 	Session   SessionOptions
 }
 
-// PoolState says what may be done with a pool's addresses.
-type PoolState string
-
-// The states of a pool.
-const (
-	PoolActive   PoolState = "active"
-	PoolDraining PoolState = "draining" // gives no new VIP
-	PoolDisabled PoolState = "disabled" // gives none and is withdrawn
-)
-
 // Pool is a set of addresses that Services may get.
 type Pool struct {
 	Name          string
@@ -259,18 +249,6 @@ type Rack struct {
 	// Links are those that a neighbour is on as well. They are told there only, too.
 	Links []Link
 }
-
-// State is where in its life a machine is.
-type State string
-
-// The states of a machine.
-const (
-	StatePlanned     State = "planned"
-	StateActive      State = "active"
-	StateMaintenance State = "maintenance"
-	StateOff         State = "off"
-	StateRetired     State = "retired"
-)
 
 // Machine is one machine, and the Kubernetes Node that runs on it.
 type Machine struct {

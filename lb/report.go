@@ -271,16 +271,6 @@ type TrialReport struct {
 	Sessions map[string]TrialState
 }
 
-// TrialState is what became of a machine's sessions with a router whose new terms it tries.
-type TrialState string
-
-// What an agent says of sessions that it tries.
-const (
-	TrialUp         TrialState = "up"
-	TrialDown       TrialState = "down"
-	TrialDownBefore TrialState = "down as before" // they were down under the old terms, too
-)
-
 const trialMark = "on trial "
 
 // String is how the report stands in the message.

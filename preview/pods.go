@@ -49,9 +49,6 @@ type Way struct {
 	Pairs   int    // of machines
 }
 
-// RouterFailed is the reason where each router that could carry the packets is assumed to be dead.
-const RouterFailed lb.Reason = "RouterFailed"
-
 // String tells the way without the pairs.
 func (w Way) String() string {
 	switch w.Kind {

@@ -13,7 +13,7 @@ func TestThePageHasEveryCodeAndSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := os.ReadFile("note.go")
+	code, err := os.ReadFile("codes.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,6 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// Reasons for which a session withholds what the router's capabilities exclude. Each has a row in
-// docs/reference/reasons.md.
-const (
-	FamilyNotNegotiated  Reason = "FamilyNotNegotiated"  // the router does not accept the address family (RFC 4760)
-	NextHopNotNegotiated Reason = "NextHopNotNegotiated" // it accepts no IPv4 with a next hop of IPv6 (RFC 8950)
-)
-
 var (
 	errFamilyNotNegotiated  = errors.New("the router did not offer its address family: activate the family for this neighbour")
 	errNextHopNotNegotiated = errors.New("its next hop is an IPv6 address, and the router did not offer to take that for IPv4 (RFC 8950, the capability of extended next hops): have it offer that, or name another address of the router in the inventory than a link-local one")

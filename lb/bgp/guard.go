@@ -23,18 +23,6 @@ const maxAdvertisements = 50_000
 // refusalsShown bounds the refusals in an error and in a [SessionState].
 const refusalsShown = 10
 
-// Reason is why an advertisement is withheld, as for the planner.
-type Reason = lb.Reason
-
-// Reasons for which a session withholds an advertisement. Each has a row in docs/reference/reasons.md.
-const (
-	PrefixInvalid       Reason = "PrefixInvalid"       // no session may announce it: a default route, multicast, host bits
-	CoversSessionEnd    Reason = "CoversSessionEnd"    // an address of a session's end is in it
-	OutsidePoolsAndPods Reason = "OutsidePoolsAndPods" // it is in no pool, and no pod CIDR
-	NextHopUnusable     Reason = "NextHopUnusable"     // the router could not reach its next hop
-	TooManyPrefixes     Reason = "TooManyPrefixes"     // the session already announces as many as it may
-)
-
 // Refusal is an advertisement that is withheld.
 type Refusal struct {
 	Prefix netip.Prefix
