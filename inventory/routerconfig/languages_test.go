@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 )
@@ -66,16 +68,18 @@ func TestAnInventoryIsValidIfAndOnlyIfItsRoutersSideCanBeWritten(t *testing.T) {
 			}
 		}
 	}
-	for language, want := range map[string][]string{
+	want := map[string][]string{
 		"frr": {"link-local"}, "bird": {"link-local"}, "openbgpd": {"BFD", "link-local"},
 		"opnsense": {"TTL security", "TTL security of iBGP", "link-local", "port"},
 		"routeros": {"TTL security of iBGP", "link-local"},
 		"eos":      {"link-local", "port"}, "junos": {"link-local", "port"}, "nvue": {"link-local", "port"},
 		"unifi": {"link-local", "port"}, "vyos": {"link-local", "port"},
-	} {
-		if slices.Sort(refused[language]); !slices.Equal(refused[language], want) {
-			t.Errorf("%s refuses %q, want %q", language, refused[language], want)
-		}
+	}
+	for language := range refused {
+		slices.Sort(refused[language])
+	}
+	if diff := cmp.Diff(want, refused); diff != "" {
+		t.Errorf("sessions that each language refuses (-want +got):\n%s", diff)
 	}
 }
 
