@@ -94,17 +94,12 @@ var (
 	testNamed = regexp.MustCompile(`\b(Test[A-Z]\w+)`)
 )
 
-// TestWhoContributesFindsTheFilesAndTestsThatArePointedAt: what CONTRIBUTING.md names is there.
+// TestWhoContributesFindsTheFilesAndTestsThatArePointedAt: what CONTRIBUTING.md and the lists of changes name is there.
 func TestWhoContributesFindsTheFilesAndTestsThatArePointedAt(t *testing.T) {
-	page := read(t, "CONTRIBUTING.md")
-	files := fileNamed.FindAllStringSubmatch(page, -1)
-	for _, m := range files {
-		if _, err := os.Stat(m[1]); err != nil {
-			t.Errorf("CONTRIBUTING.md points at %s, which is not there", m[1])
-		}
-	}
 	var tests strings.Builder
+	var bases []string // names of files, for those that the text has in a folder that it named before
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		bases = append(bases, filepath.Base(path))
 		if err == nil && strings.HasSuffix(path, "_test.go") {
 			tests.WriteString(read(t, path))
 		}
@@ -113,16 +108,29 @@ func TestWhoContributesFindsTheFilesAndTestsThatArePointedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := testNamed.FindAllString(page, -1)
-	for _, name := range names {
-		if name != "TestTheNameOfYours" && !strings.Contains(tests.String(), "func "+name+"(") {
-			t.Errorf("CONTRIBUTING.md names %s, and there is no such test", name)
+	files, names := 0, 0
+	for _, page := range []string{"CONTRIBUTING.md", changesPage} {
+		text := read(t, page)
+		for _, m := range fileNamed.FindAllStringSubmatch(text, -1) {
+			files++
+			if _, err := os.Stat(m[1]); err != nil && !slices.Contains(bases, m[1]) && !slices.Contains(examples, m[1]) {
+				t.Errorf("%s points at %s, which is not there", page, m[1])
+			}
+		}
+		for _, m := range testNamed.FindAllStringSubmatch(text, -1) {
+			names++
+			if !slices.Contains(examples, m[1]) && !strings.Contains(tests.String(), "func "+m[1]) {
+				t.Errorf("%s names %s, and there is no such test", page, m[1])
+			}
 		}
 	}
-	if len(files) < 5 || len(names) < 2 {
-		t.Errorf("only %d files and %d tests were found", len(files), len(names))
+	if files < 30 || names < 10 {
+		t.Errorf("only %d files and %d tests were found", files, names)
 	}
 }
+
+// examples are names on these pages that stand for those of who reads them.
+var examples = []string{"TestTheNameOfYours", "cmd/plinth/COMMAND.go", "test/e2e/NAME_test.go"}
 
 // ownedPath is one that a line of CODEOWNERS begins with, in its comments too: nobody is named there yet.
 var ownedPath = regexp.MustCompile(`(?:^|[\s#])(/[^\s#]*)`)
@@ -141,5 +149,22 @@ func TestWhatHasOwnersIsThere(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("only %d paths were found", found)
+	}
+}
+
+// required matches a module that go.mod requires and that is not there for another one.
+var required = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
+
+// TestEveryDependencyHasItsReason holds the modules that go.mod requires against the page that says why.
+func TestEveryDependencyHasItsReason(t *testing.T) {
+	page := read(t, "docs/explanation/dependencies.md")
+	modules := required.FindAllStringSubmatch(read(t, "go.mod"), -1)
+	for _, m := range modules {
+		if !strings.Contains(page, "`"+m[1]+"`") && !strings.Contains(page, "`"+m[1]+"/") {
+			t.Errorf("docs/explanation/dependencies.md does not say what %s is for", m[1])
+		}
+	}
+	if len(modules) < 20 {
+		t.Errorf("only %d modules were found", len(modules))
 	}
 }
