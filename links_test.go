@@ -152,6 +152,21 @@ func TestWhatHasOwnersIsThere(t *testing.T) {
 	}
 }
 
+// TestEveryPackageHasALineOfOwners holds CODEOWNERS against the packages of the house.
+func TestEveryPackageHasALineOfOwners(t *testing.T) {
+	var owned []string
+	for line := range strings.Lines(read(t, ".github/CODEOWNERS")) {
+		for _, m := range ownedPath.FindAllStringSubmatch(line, -1) {
+			owned = append(owned, m[1])
+		}
+	}
+	for _, r := range rooms(t) {
+		if !slices.ContainsFunc(owned, func(path string) bool { return strings.HasPrefix("/"+r.place()+"/", path) }) {
+			t.Errorf("no line of CODEOWNERS is of %s", r.place())
+		}
+	}
+}
+
 // required matches a module that go.mod requires and that is not there for another one.
 var required = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
 
