@@ -12,7 +12,7 @@ var (
 	Revision = "" // commit, in hexadecimal; empty: not known
 )
 
-// Fields are what a program says of itself in JSON.
+// Fields are the version, revision, Go version and platform of a program, as it reports them in JSON.
 func Fields() map[string]string {
 	return map[string]string{
 		"version": Version, "revision": Revision,

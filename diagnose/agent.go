@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Agent is what an agent says of its machine at /status; docs/reference/agent.md has the fields.
+// Agent is the answer of an agent at /status; docs/reference/agent.md has the fields.
 type Agent struct {
 	Node         string         `json:"node"`
 	Machine      string         `json:"machine"`
@@ -74,7 +74,7 @@ type AgentRefusal struct {
 	Other   string `json:"other"`
 }
 
-// Answer is what came of asking an agent.
+// Answer is the outcome of asking an agent.
 type Answer struct {
 	Agent Agent
 	Err   string // why it could not be asked; empty: it answered

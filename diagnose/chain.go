@@ -2,7 +2,7 @@ package diagnose
 
 import "fmt"
 
-// Mark says what is known of a link of a chain.
+// Mark is the state of a link of a chain.
 type Mark string
 
 // The marks of links.
@@ -23,7 +23,7 @@ type Link struct {
 	Help   string `json:"help,omitempty"` // what would mend it
 }
 
-// Chain is what one thing depends on, in the order in which it is looked at.
+// Chain is the dependencies of one thing, in the order in which they are examined.
 type Chain struct {
 	What  string `json:"what"`
 	Links []Link `json:"links"`

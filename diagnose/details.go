@@ -123,7 +123,7 @@ type NodeDetail struct {
 	fabricReady bool
 }
 
-// AgentDetail is what an agent says of its machine.
+// AgentDetail is the report of an agent on its machine.
 type AgentDetail struct {
 	Asked      bool     `json:"asked"` // what follows is known
 	SessionsUp int      `json:"sessionsUp"`
@@ -297,7 +297,7 @@ func announcers(answers map[string]Answer) (of func(netip.Addr) []string, known 
 	}, known
 }
 
-// PoolDetail is what a pool has of one family.
+// PoolDetail is the state of a pool for one family.
 type PoolDetail struct {
 	Pool  string `json:"pool"`
 	State string `json:"state"`

@@ -152,7 +152,7 @@ func held(m inventory.Machine) Finding {
 	}
 }
 
-// report is what the Node's agent says.
+// report returns the report of the Node's agent, from the message of its condition.
 func (n Node) report() lb.Report { return lb.ParseReport(n.Fabric.Message) }
 
 // agentSilentAfter is how much later than its agent a machine's kubelet may have been heard. Both say every five minutes

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/preview"
 )
 
-// Observed is what a cluster says of one moment, or nearly so.
+// Observed is the state of a cluster at one moment, or nearly so.
 type Observed struct {
 	Inventory *inventory.Inventory // in force; nil: none is
 	// Unreadable says why what is stored of it cannot be read, and what helps; Inventory is then what can be read of it.
@@ -31,7 +31,7 @@ type Observed struct {
 	NotKnown    []string // what the reader has no right to see, and why
 }
 
-// Edit is what the controller says of the newest edit of the inventory.
+// Edit is the controller's report on the latest edit of the inventory.
 type Edit struct {
 	Ready      bool // it is in force
 	Generation string
@@ -46,7 +46,7 @@ type Edit struct {
 	MachinesWithoutNode []string
 }
 
-// Node is what matters of a Node.
+// Node is a Node of the cluster, reduced to the fields that findings depend on.
 type Node struct {
 	inventory.NodeState
 	Excluded     bool // it bears node.kubernetes.io/exclude-from-external-load-balancers
@@ -67,7 +67,7 @@ type Condition struct {
 
 func (c Condition) isTrue() bool { return c.Status == "True" }
 
-// Service is what matters of a Service of type LoadBalancer.
+// Service is a Service of type LoadBalancer, reduced to the fields that findings depend on.
 type Service struct {
 	Key       lb.ServiceKey
 	Class     string       // empty: none
@@ -89,7 +89,7 @@ type Pod struct {
 	Pending string // what it waits for; empty: it runs
 }
 
-// Leader is what the lease of the controllers says.
+// Leader is the state of the controllers' lease.
 type Leader struct {
 	Lease   string        // namespace/name
 	Exists  bool          // there is one

@@ -6,7 +6,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// OutOfService is what somebody took out of service on purpose. It is told, and is no problem.
+// OutOfService is a rack, machine, Node, pool or inventory that somebody took out of service on purpose. It is reported, and is no problem.
 type OutOfService struct {
 	Kind   string     `json:"kind"` // rack, machine, node, pool or inventory
 	Name   string     `json:"name"`

@@ -25,7 +25,7 @@ type Pool struct {
 	Families []Stock `json:"families,omitempty"`
 }
 
-// Stock is what a pool has of one family.
+// Stock is the number of addresses that a pool has of one family.
 type Stock struct {
 	Family string `json:"family"`
 	Size   uint64 `json:"size"` // addresses that Services may have, or the largest number where there are more

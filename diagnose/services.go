@@ -57,7 +57,7 @@ func vipFindings(seen Observed) (out []Finding) {
 	return out
 }
 
-// whatOf is what is wrong with a VIP.
+// whatOf returns the problem of a VIP that is not announced as planned.
 func whatOf(u preview.Unannounced) string {
 	if preview.Disputes(u.Reason) {
 		return "not its owner alone has it: "

@@ -30,7 +30,7 @@ type AgentLinkVIP struct {
 	Conflict string `json:"conflict"`
 }
 
-// onLink is what an agent says of a VIP on a link; false: it knows of none.
+// onLink returns the state of a VIP on a link by an agent's report; false: the agent knows of none.
 func (a Agent) onLink(vip netip.Addr) (AgentLinkVIP, bool) {
 	for _, l := range a.Links {
 		for _, v := range l.VIPs {
@@ -79,8 +79,8 @@ func (b *builder) answering(seen Observed, vips []netip.Addr, answers map[string
 	})
 }
 
-// disputedLink is what agents have told the API server of addresses that not their owners alone have; without a
-// mark: nothing.
+// disputedLink returns the link on addresses that, by the agents' reports to the API server, not their owners alone have; without a
+// mark: there are none.
 func disputedLink(seen Observed, vips []netip.Addr) Link {
 	for _, u := range preview.UnannouncedOf(seen.Inventory, seen.Cluster) {
 		if slices.Contains(vips, u.Addr) && preview.Disputes(u.Reason) {
@@ -141,8 +141,8 @@ func notOnLink(node Node, subnet netip.Prefix) (why string, reason lb.Reason) {
 	return "", noReason
 }
 
-// answeredLink says who of the agents that were asked answers for each address. Of how many could be asked,
-// some may not have been.
+// answeredLink returns the link on the machines that answer for each address, of the agents that were asked. Of those that could be
+// asked, of which there are able, some may not have been.
 func answeredLink(vips []netip.Addr, nodes []string, able int, answers map[string]Answer) Link {
 	worst := Link{Mark: LinkOK}
 	var text, silent []string

@@ -82,7 +82,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// fabricsLink is what agents say of themselves, whichever of their routers it is about.
+// fabricsLink returns the link on the conditions of agents, whichever of their routers these are about.
 func fabricsLink(nodes []Node) Link {
 	var not []string
 	for _, n := range nodes {

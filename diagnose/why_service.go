@@ -189,7 +189,7 @@ func nobodyFor(seen Observed, c preview.Cluster, vips []netip.Addr) (preview.Una
 	return all[i], true
 }
 
-// announcedBy is who is to announce some addresses, by plan.
+// announcedBy returns the machines and routers by which some addresses are to be announced, by plan.
 func announcedBy(seen Observed, c preview.Cluster, vips []netip.Addr) (machines, routers []string) {
 	p := preview.Of(seen.Inventory, c, preview.Failures{})
 	for _, a := range vips {

@@ -23,7 +23,7 @@ type Word struct {
 // Fact is a cell of a row, with the heading of its column.
 type Fact struct{ Column, Text string }
 
-// Words returns what the tables of the pages say, in their order.
+// Words returns the entries in the tables of the pages, in their order.
 func Words() (out []Word) {
 	entries, err := pages.ReadDir("reference")
 	if err != nil {

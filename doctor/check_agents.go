@@ -24,7 +24,7 @@ var routerSilent = eachAgent(func(n Node, a Agent) (out []Finding) {
 	return out
 })
 
-// mendSession is what helps by the cause.
+// mendSession returns the steps that mend a session, by the cause for which it is down.
 func mendSession(session Session) []Mend {
 	explain := run("plinth explain", Quoted(session.Cause))
 	switch session.Cause {
@@ -111,8 +111,8 @@ func setOn(n Node, s Setting) []Mend {
 	return []Mend{runOn(n.Name, now), runOn(n.Name, boot)}
 }
 
-// advertisementsOn is what comes before forwarding of IPv6: the kernel forgets default routes of links whose accept_ra is not 2 as soon as it
-// forwards.
+// advertisementsOn returns the steps that come before forwarding of IPv6: the kernel forgets default routes of links whose accept_ra is
+// not 2 as soon as it forwards.
 func advertisementsOn(n Node, a Agent) (mend []Mend) {
 	for _, s := range a.Settings {
 		if strings.HasSuffix(s.Name, "accept_ra") {

@@ -32,7 +32,7 @@ func (n Node) cloudFlag() []Mend {
 		runOn(n.Name, `grep -q cloud-provider= /var/lib/kubelet/kubeadm-flags.env || sed -i 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' /var/lib/kubelet/kubeadm-flags.env; systemctl restart kubelet`), until, now}
 }
 
-// unit is what systemd runs a Node's kubelet by, by its distribution: a pattern where servers and agents differ.
+// unit returns the systemd unit of a Node's kubelet, by its distribution: a pattern where servers and agents differ.
 func (n Node) unit() string {
 	switch {
 	case strings.Contains(n.Kubelet, "+k3s"):

@@ -12,7 +12,7 @@ import (
 // at names a workload.
 func (w Workload) at() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// stop is what ends a workload, so that it can be started again.
+// stop returns the command that ends a workload, so that it can be started again.
 func (w Workload) stop() []Mend {
 	switch w.Kind {
 	case "deployment":
@@ -53,7 +53,7 @@ func rancher(distribution, setting, on string) Mend {
 	return Mend{On: on, Run: fmt.Sprintf(`mkdir -p /etc/rancher/%[1]s/config.yaml.d && printf '%[2]s\n' >/etc/rancher/%[1]s/config.yaml.d/plinth-%[3]s.yaml && systemctl restart '%[1]s*'`, distribution, setting, key)}
 }
 
-// endController is what ends the cloud controller manager that has a lease.
+// endController returns the commands that end the cloud controller manager that holds a lease.
 func (c Cluster) endController(lease Lease) []Mend {
 	for _, w := range c.Workloads {
 		if isCloudController(w) {
@@ -189,7 +189,7 @@ func (c Cluster) classOnly() bool {
 	return slices.ContainsFunc(c.own(), func(w Workload) bool { return w.Flags["load-balancer-class-only"] == "true" })
 }
 
-// stopServing is what has a balancer serve Services no more. One that has the address of the API server as well goes on with that.
+// stopServing returns the command by which a balancer serves Services no more. One that has the address of the API server as well goes on with that.
 func (w Workload) stopServing() []Mend {
 	switch {
 	case !w.HoldsAPI:

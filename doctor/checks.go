@@ -56,7 +56,7 @@ var checks = []check{
 	{"ProxyRulesLost", "kube-proxy's rules on a machine are gone.", proxyRulesLost},
 }
 
-// Examine returns what stands in the way, what keeps the most from working first.
+// Examine returns the findings of all checks, the one that keeps the most from working first.
 func Examine(c Cluster) []Finding {
 	out := []Finding{}
 	for _, check := range checks {

@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Cluster is what was read of a cluster. Its slices are sorted.
+// Cluster is the state that was read of a cluster. Its slices are sorted.
 type Cluster struct {
 	Server     string               `json:"server"`               // version of the API server, as v1.37.1
 	Now        time.Time            `json:"now"`                  // by the clock of the API server; zero: it is not known
@@ -28,7 +28,7 @@ type Cluster struct {
 	Unread        []string `json:"unread,omitempty"` // what may not be read, and why
 }
 
-// Node is what is read of a Node.
+// Node is a Node of the cluster, reduced to the fields that checks read.
 type Node struct {
 	Name         string         `json:"name"`
 	Ready        bool           `json:"ready"`
@@ -48,7 +48,7 @@ type Node struct {
 	Agent        *Agent         `json:"agent,omitempty"`   // nil: no agent has said anything
 }
 
-// Agent is what an agent of Plinth says in the condition of its Node.
+// Agent is the report of an agent of Plinth in the condition of its Node.
 type Agent struct {
 	Sessions  []Session        `json:"sessions,omitempty"` // that are down
 	Settings  []Setting        `json:"settings,omitempty"` // of the kernel, that are not as they should be
@@ -101,7 +101,7 @@ type Lease struct {
 	Lasts     time.Duration `json:"lasts,omitempty"` // in nanoseconds
 }
 
-// Service is what is read of a Service.
+// Service is a Service of the cluster, reduced to the fields that checks read.
 type Service struct {
 	Namespace   string       `json:"namespace"`
 	Name        string       `json:"name"`
@@ -111,7 +111,7 @@ type Service struct {
 	ExternalIPs []netip.Addr `json:"externalIPs,omitempty"`
 }
 
-// Use says what a block of addresses is for.
+// Use is the use of a block of addresses.
 type Use string
 
 // The uses of blocks.
@@ -142,7 +142,7 @@ type Neighbour struct {
 	Address netip.Addr `json:"address"`
 }
 
-// Proxy is what kube-proxy is told.
+// Proxy is the configuration of kube-proxy.
 type Proxy struct {
 	Namespace   string         `json:"namespace"`
 	Name        string         `json:"name"`

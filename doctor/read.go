@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Objects are what an API server answers. Most of it is left behind by [Read].
+// Objects are the objects that an API server returned. Most of each is left behind by [Read].
 type Objects struct {
 	Server       string
 	Now          time.Time
@@ -187,7 +187,7 @@ func (c *Cluster) readService(service *v1.Service) {
 	}
 }
 
-// addresses reads what can be read.
+// addresses parses addresses, and leaves out those that cannot be parsed.
 func addresses(all []string) (out []netip.Addr) {
 	for _, s := range all {
 		if a, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil {
@@ -197,7 +197,7 @@ func addresses(all []string) (out []netip.Addr) {
 	return out
 }
 
-// prefixes reads what can be read of CIDRs with commas or blanks between them.
+// prefixes parses CIDRs with commas or blanks between them, and leaves out those that cannot be parsed.
 func prefixes(text string) (out []netip.Prefix) {
 	for _, s := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if p, err := netip.ParsePrefix(s); err == nil {

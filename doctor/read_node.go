@@ -54,7 +54,7 @@ func listOf(all []netip.Addr) string {
 	return strings.Join(text, ",")
 }
 
-// readAgent takes what mends something from an agent's report.
+// readAgent reduces an agent's report to the parts that a finding can mend.
 func readAgent(report lb.Report) *Agent {
 	agent := &Agent{Links: report.Links, RulesLost: report.RulesLost.Gone}
 	for _, d := range report.Down {

@@ -16,8 +16,8 @@ import (
 	"plinth.dev/plinth/provider/nodeindex"
 )
 
-// agents returns what machines' Nodes say of their agents, where the kubelet is Ready and an agent
-// has ever said anything: others have no session that an edit could end, or nobody to ask.
+// agents returns the agents of machines as the conditions of their Nodes report them, where the kubelet is Ready and an
+// agent has ever reported anything: other machines have no session that an edit could end, or no agent to ask.
 func (c *Cloud) agents(ctx context.Context) (map[string]edit.Agent, error) {
 	reader, inv := c.cluster.Load(), c.inForce.Get()
 	if reader == nil || inv == nil {
@@ -80,7 +80,7 @@ func routersOf(inv *inventory.Inventory, m inventory.Machine) (routers []string)
 // stakeFor is how long it is believed what machines announce and serve: while a trial runs it is asked each second.
 const stakeFor = time.Minute
 
-// stake is what machines have to lose by an inventory, and when it was asked.
+// stake is the VIPs and endpoints that machines could lose by an edit of an inventory, and the time at which they were read.
 type stake struct {
 	of        *inventory.Inventory
 	at        time.Time

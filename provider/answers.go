@@ -27,7 +27,7 @@ func (c *Cloud) Zones() (cloudprovider.Zones, bool) {
 	return stock.Zones{Instances: stock.Instances{Index: c.index}, Here: here}, true
 }
 
-// here is what this process is told of the Node that it runs on, or else the name of its host.
+// here returns the name of the Node that this process runs on, which the environment variable NODE_NAME has, or else the name of its host.
 func here() (string, error) {
 	if name := os.Getenv("NODE_NAME"); name != "" {
 		return name, nil

@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/provider/event"
 )
 
-// component is what Events of ours are reported by.
+// component is the name that Plinth's Events have as their source.
 const component = "plinth"
 
 // startEvents sends Events through a client of their own, after what is to be done for

@@ -31,7 +31,7 @@ func (c *Cloud) readCluster() {
 	c.cluster.Store(reader)
 }
 
-// clusterLosses says what an edit would take from the cluster.
+// clusterLosses returns the losses that an edit would cause in the cluster.
 func (c *Cloud) clusterLosses(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error) {
 	r := c.cluster.Load()
 	if r == nil {

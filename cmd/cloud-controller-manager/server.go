@@ -72,8 +72,8 @@ func isFree(address string, port int) error {
 	return nil // the framework says what is wrong
 }
 
-// logAsAsked has what is said before the framework begins look like what follows: it takes up the flags of the
-// log after that.
+// logAsAsked sets up the log by its flags, so that messages from before the framework begins, which takes up the flags
+// later, look like those that follow.
 func logAsAsked(flags *pflag.FlagSet) error {
 	config, same := logsapi.NewLoggingConfiguration(), pflag.NewFlagSet("log", pflag.ContinueOnError)
 	logsapi.AddFlags(config, same)

@@ -106,7 +106,7 @@ const (
 	askEvery = 40 * time.Millisecond
 )
 
-// links returns what answers for VIPs on subnets, and what knows the machines there.
+// links returns the responder for VIPs on subnets, and the mesh, which knows the machines there.
 func links(listeners *bfd.Listeners) (*onlink.Responder, *mesh.Mesh) {
 	var wire *onlink.Responder
 	machines := mesh.New(mesh.Options{

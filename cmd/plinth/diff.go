@@ -53,7 +53,7 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 	return cmd
 }
 
-// difference is what changes, and what of it would be refused.
+// difference is the difference between two inventories, with the losses for which it would be refused.
 type difference struct {
 	edit.Difference
 	judgement

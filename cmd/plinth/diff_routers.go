@@ -66,7 +66,7 @@ func trialLines(before, after *inventory.Inventory, now *preview.Cluster) (out [
 	return out
 }
 
-// trialCost tells what is on the machine of some that has the fewest endpoints.
+// trialCost returns the number of endpoints on the machine, of some, that has the fewest, as a sentence.
 func trialCost(before *inventory.Inventory, machines []string, now preview.Cluster) string {
 	least, name := -1, ""
 	for _, node := range slices.Sorted(maps.Keys(now.Nodes)) {

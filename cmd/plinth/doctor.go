@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/doctor"
 )
 
-// consultation is what doctor is told by flags.
+// consultation are the flags of doctor.
 type consultation struct {
 	cluster clusterFlags
 	paper   paper
@@ -64,7 +64,7 @@ Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, 
 	return cmd
 }
 
-// diagnosis is what doctor prints.
+// diagnosis is the output of doctor.
 type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
 	Unread   []string         `json:"unread"`          // what could not be looked at, and why
@@ -81,7 +81,7 @@ func (d *consultation) run(cmd *cobra.Command, paths []string) error {
 	})
 }
 
-// examination is what was read, and what was found there.
+// examination is the state that was read, with the findings there.
 type examination struct {
 	bundle   func() ([]byte, error)
 	findings []doctor.Finding

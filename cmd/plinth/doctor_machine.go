@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// checkup is what doctor machine is told by flags.
+// checkup are the flags of doctor machine.
 type checkup struct {
 	cluster   clusterFlags
 	paper     paper

@@ -25,7 +25,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// examiner reads what doctor looks at. What may not be read is noted.
+// examiner reads the objects that doctor examines, and notes those that it may not read.
 type examiner struct {
 	client    kubernetes.Interface
 	config    *rest.Config
@@ -85,7 +85,7 @@ func (d *consultation) readCluster(cmd *cobra.Command, paths []string) (doctor.C
 	return doctor.Read(reading.objects), nil
 }
 
-// readInventory reads what is in force, as far as that goes. That there is none yet is no trouble.
+// readInventory reads the inventory in force, as far as that goes. That there is none yet is no trouble.
 func (e *examiner) readInventory(ctx context.Context) error {
 	inv, err := source.Accepted(ctx, e.client, e.namespace)
 	e.objects.Inventory = inv
@@ -199,7 +199,7 @@ func (e *examiner) readConfigMaps(ctx context.Context) (err error) {
 	return err
 }
 
-// readCustom reads what the cluster serves of other programs' kinds.
+// readCustom reads the objects of other programs' kinds that the cluster serves.
 func (e *examiner) readCustom(ctx context.Context) error {
 	known, err := discovery.NewDiscoveryClientForConfig(e.config)
 	if err != nil {

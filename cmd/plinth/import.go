@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// importing is what import is told by flags.
+// importing are the flags of import.
 type importing struct {
 	options importer.Options
 	cluster clusterFlags

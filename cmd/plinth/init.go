@@ -23,7 +23,7 @@ import (
 	"plinth.dev/plinth/provider/taken"
 )
 
-// start is what init is told by flags.
+// start are the flags of init.
 type start struct {
 	output      string
 	name        string
@@ -162,7 +162,7 @@ Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says 
 	return err
 }
 
-// answers are what flags say, and else what is asked.
+// answers returns the values of flags, and for others the answers of a person.
 func (s start) answers(asker *asker, options importer.Options, used []netip.Prefix, docs []document.Document) (answers importer.Answers, err error) {
 	answers.Used = used
 	alone := len(balancers(options.Sources)) == 0
@@ -222,7 +222,7 @@ type asker struct {
 	err   error
 }
 
-// ask takes what a flag said, or asks until the answer can be taken. What is proposed is the answer where somebody presses Enter, or
+// ask takes the value of a flag, or asks until the answer can be taken. The proposed value is the answer where somebody presses Enter, or
 // nobody is to be asked.
 func (q *asker) ask(question, flag, said, proposed string, take func(string) error) {
 	switch {

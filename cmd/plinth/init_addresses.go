@@ -49,7 +49,7 @@ func (s start) addresses(ctx context.Context, asker *asker, nodes []string, used
 	return all, asker.err
 }
 
-// saidAddresses are what --address says of each Node: NODE=ADDRESS, further addresses after commas.
+// saidAddresses parses the values of --address for each Node: NODE=ADDRESS, further addresses after commas.
 func (s start) saidAddresses(nodes []string) (map[string][]string, error) {
 	said := map[string][]string{}
 	for _, one := range s.address {

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/provider/cluster"
 )
 
-// judgement is what an edit takes away, and whether it would be refused for it.
+// judgement is the losses that an edit causes, and whether it would be refused for them.
 type judgement struct {
 	losses   edit.Losses
 	problems inventory.Problems // for which it is refused; none: it is not
@@ -32,7 +32,7 @@ func judge(before, after *inventory.Inventory, asked *preview.Cluster) judgement
 	return judged
 }
 
-// now is what a cluster says of Services, endpoints and Nodes.
+// now returns the present Services, endpoints and Nodes of a cluster.
 func (c clusterFlags) now(ctx context.Context) (*preview.Cluster, error) {
 	client, err := c.client()
 	if err != nil {

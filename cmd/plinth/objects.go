@@ -79,7 +79,7 @@ func versionsOf(groups *metav1.APIGroupList, kind importer.Kind) (all []schema.G
 	return all
 }
 
-// resourceOf is what a kind is called in requests, in the first version that has it; empty: the cluster does not know it.
+// resourceOf returns the name of a kind in requests, in the first version that has it; empty: the cluster does not know it.
 func resourceOf(known discovery.DiscoveryInterface, versions []schema.GroupVersion, kind string) (schema.GroupVersionResource, error) {
 	for _, version := range versions {
 		all, err := known.ServerResourcesForGroupVersion(version.String())

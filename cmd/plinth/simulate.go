@@ -15,7 +15,7 @@ import (
 	"plinth.dev/plinth/preview"
 )
 
-// simulateFlags are what the command is told besides the edit.
+// simulateFlags are the flags of the command.
 type simulateFlags struct {
 	cluster clusterFlags
 	against string
@@ -153,10 +153,10 @@ func admitted(cmd *cobra.Command, proposed, inForce *inventory.Inventory) (*inve
 	return inv, nil
 }
 
-// failureKinds are what can fail.
+// failureKinds are the kinds of things that can fail.
 var failureKinds = []string{"rack", "router", "machine"}
 
-// failures reads what --fail lists.
+// failures parses the values of --fail.
 func failures(words []string, inv *inventory.Inventory) (all preview.Failures, err error) {
 	var problems []error
 	for _, word := range words {
@@ -174,7 +174,7 @@ func failures(words []string, inv *inventory.Inventory) (all preview.Failures, e
 	return all, errors.Join(problems...)
 }
 
-// noSuch says what was probably meant.
+// noSuch returns the error on a name that the inventory does not have, with the one that was probably meant.
 func noSuch(kind, name string, names []string) error {
 	err := fmt.Errorf("--fail %s/%s: the inventory has no such %s", kind, name, kind)
 	if near := document.Nearest(name, names); near != "" {
@@ -212,7 +212,7 @@ func failureOf(inv *inventory.Inventory, kind, name string) preview.Failures {
 	return preview.Failures{Machines: map[string]bool{name: true}}
 }
 
-// result is what differs, as it is told.
+// result returns the differences that the simulation found, as they are printed.
 func (s simulation) result() simulated {
 	return simulatedOf(preview.Compare(preview.Simulate(s.before, s.after, s.cluster, s.failed)), s.notKnown)
 }

@@ -45,7 +45,7 @@ type vipJSON struct {
 	LeftWithRouter  string `json:"leftWithRouter,omitempty"`
 }
 
-// json is what differs, as scripts read it.
+// json returns the differences in the form that scripts read.
 func (s simulated) json() map[string]any {
 	lost, changed, hops, pods := []vipJSON{}, []vipJSON{}, []hopsJSON{}, []podsJSON{}
 	for _, c := range s.VIPs {

@@ -32,7 +32,7 @@ func (s simulated) write(out io.Writer, output string) error {
 	return writeLines(out, s.text())
 }
 
-// parts are what differs, worst first.
+// parts returns the differences in sections, the worst first.
 func (s simulated) parts() []section {
 	return []section{
 		{"Unreachable", append(s.lostLines(), podLines(s.Outcome, true)...)},
@@ -174,7 +174,7 @@ func podLines(o preview.Outcome, cut bool) (out []string) {
 	return out
 }
 
-// podChange says what becomes of a path, without what others have in common with it.
+// podChange returns the change of a path between pods, without the part that it has in common with others.
 func podChange(change preview.PodChange) string {
 	if change.Cut() {
 		var reasons []string
@@ -272,7 +272,7 @@ func racksText(rack string, to, from []string) (out []string) {
 	return out
 }
 
-// eachTable is what the failure of each of a kind takes away.
+// eachTable is a table of the losses by the failure of each thing of a kind.
 type eachTable struct {
 	Kind     string
 	Rows     []eachRow

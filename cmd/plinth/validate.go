@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/preview"
 )
 
-// report is what is known of an inventory after it was read.
+// report is the outcome of reading an inventory.
 type report struct {
 	edit      source.Edit
 	inventory *inventory.Inventory // nil: it has errors

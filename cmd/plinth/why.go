@@ -79,7 +79,7 @@ func (c clusterFlags) surveyors(ctx context.Context, agents agentFlags) (survey.
 // question makes a chain of what is known.
 type question func(diagnose.Observed, map[string]diagnose.Answer) diagnose.Chain
 
-// subject reads what a person asks about.
+// subject parses the name of the thing that a person asks about.
 func subject(text string) (question, error) {
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "vip/" + text

@@ -108,7 +108,7 @@ func wordsNamed(name string) (out []docs.Word) {
 	return nil
 }
 
-// sample is what the name of a histogram's sample has behind the histogram's own.
+// sample matches the suffix that the name of a histogram's sample has after the histogram's own.
 var sample = regexp.MustCompile(`_(bucket|sum|count)$`)
 
 // beforeValue is a label or a taint without its value, or a reason without its message.
@@ -149,7 +149,7 @@ func sameFields(paths []string) (out [][]string) {
 	return out
 }
 
-// unknownName says what was probably meant.
+// unknownName returns the error on a name that is not known, with the one that was probably meant.
 func unknownName(name string) error {
 	if first, _, _ := strings.Cut(document.BarePath(name), "."); slices.Contains(document.FieldPaths(), first) {
 		_, _, err := document.FieldAt(name)

@@ -56,7 +56,7 @@ func vipOnInterface(facts Facts) (out []doctor.Finding) {
 	return out
 }
 
-// whoBalances says what to take over from.
+// whoBalances returns the advice to take over from the balancer that runs on the machine, or that may have set the address.
 func (f Facts) whoBalances() string {
 	if running := f.running(balancers); len(running) > 0 {
 		return "where a balancer set it, take over from it (" + strings.Join(running, ", ") + " runs here)"

@@ -50,7 +50,7 @@ var checks = []check{
 	{"ClockUnsynchronized", "The kernel says that no program keeps its clock (`STA_UNSYNC`), and none runs that would (chronyd, ntpd, systemd-timesyncd). Certificates and leases need one that is right.", clockUnsynchronized},
 }
 
-// Examine returns what stands in the way, what keeps the most from working first.
+// Examine returns the findings of all checks, the one that keeps the most from working first.
 func Examine(facts Facts) []doctor.Finding {
 	out := []doctor.Finding{}
 	for _, check := range checks {
@@ -84,5 +84,5 @@ func found(mend []doctor.Mend, format string, args ...any) doctor.Finding {
 // run is a command for sh, on the machine, as root.
 func run(words ...string) doctor.Mend { return doctor.Mend{Run: strings.Join(words, " ")} }
 
-// say is what to do by hand.
+// say returns a step that is to be done by hand.
 func say(words ...string) doctor.Mend { return doctor.Mend{Say: strings.Join(words, " ")} }

@@ -7,7 +7,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Expected is what an inventory expects of a machine, as far as a check reads it.
+// Expected is the state of a machine that an inventory expects, as far as a check reads it.
 type Expected struct {
 	Machine    string         `json:"machine"`
 	Addresses  []netip.Addr   `json:"addresses"`

@@ -6,12 +6,12 @@ import (
 	"plinth.dev/plinth/doctor"
 )
 
-// Facts are what was read of a machine. Its slices are sorted.
+// Facts are the state that was read of a machine. Its slices are sorted.
 type Facts struct {
 	Host     string    `json:"host"`               // as the kernel calls it
 	Kernel   string    `json:"kernel"`             // its release, as 6.12.1-amd64
 	Expected *Expected `json:"expected,omitempty"` // by the inventory; nil: there is none, or the machine is not in it
-	// Settings are what the agent would find in the machine's kernel.
+	// Settings are the settings of the machine's kernel that the agent would report.
 	Settings []doctor.Setting  `json:"settings,omitempty"`
 	Sysctls  map[string]string `json:"sysctls,omitempty"` // others, by their names with slashes
 	// SysctlFiles are those that give settings a value at boot, by the settings' names with slashes, in the order in which they are read.
@@ -81,7 +81,7 @@ type UnusableLink struct {
 	Detail string       `json:"detail"`
 }
 
-// Router is what was found out of a router of the inventory.
+// Router is the state of a router of the inventory as the machine reaches it.
 type Router struct {
 	Name    string     `json:"name"`
 	Address netip.Addr `json:"address"`
@@ -93,7 +93,7 @@ type Router struct {
 	Connect Connect    `json:"connect,omitempty"` // what a connection to its port of BGP met
 }
 
-// Connect is what a connection met.
+// Connect is the outcome of a connection.
 type Connect string
 
 // What a connection can meet.

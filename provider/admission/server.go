@@ -81,7 +81,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return server.ServeTLS(listener, "", "")
 }
 
-// certificate is what the API server is shown.
+// certificate returns the certificate that the webhook serves the API server with.
 func (s *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := s.serving.Load(); c != nil {
 		return c, nil

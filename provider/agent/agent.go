@@ -270,7 +270,7 @@ func (a *Agent) writeAlive() {
 	a.disk.saver.WriteAlive(a.handover())
 }
 
-// handover are what the process after this one should know besides its inputs.
+// handover returns the state that the process after this one needs besides its inputs.
 func (a *Agent) handover() disk.Handover {
 	s := disk.Handover{Drained: a.drain.Lasted(time.Now()), Lost: a.routers.down}
 	if a.outside.links != nil {

@@ -36,7 +36,7 @@ type answers struct {
 	version uint64    // changes of pools so far
 }
 
-// observe takes what is known now, and returns after how long it should be asked again; 0: not before something changes.
+// observe updates the addresses by an inventory and the labels, and returns after how long it should be called again; 0: not before something changes.
 func (a *answers) observe(inv *inventory.Inventory, labels uint64, synced bool, now time.Time) (again time.Duration) {
 	if inv != a.read {
 		a.read = inv
@@ -82,7 +82,7 @@ func (a *answers) resume(pools []netip.Prefix) {
 	a.pools = plan.SetOf(&b)
 }
 
-// common is what two sets have in common.
+// common returns the intersection of two sets.
 func common(a, b *netipx.IPSet) *netipx.IPSet {
 	var builder netipx.IPSetBuilder
 	builder.AddSet(a)

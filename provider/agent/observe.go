@@ -81,7 +81,7 @@ func noMachine(err error) string {
 	return "a machine of the inventory for this Node: " + err.Error()
 }
 
-// wait says what is waited for, if anything; what was announced before stays so.
+// wait sets the name of what is pending, or none; announcements stay as they are meanwhile. It returns false.
 func (a *Agent) wait(what string) bool {
 	if what != a.waiting.what {
 		a.waiting.since = time.Now()

@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/routing/kernel"
 )
 
-// speaker is what the agent announces by: [bgp.Speaker]. A pass uses the first two.
+// speaker is the agent's BGP speaker: [bgp.Speaker]. A pass uses the first two methods.
 type speaker interface {
 	Set(context.Context, bgp.Config) error
 	State(context.Context) []bgp.SessionState
@@ -26,7 +26,7 @@ type speaker interface {
 	Leave(context.Context) error
 }
 
-// routeTable is what the agent routes by: [kernel.Table]. A pass uses the first two.
+// routeTable is the agent's routing table in the kernel: [kernel.Table]. A pass uses the first two methods.
 type routeTable interface {
 	Set(context.Context, []routing.Route) (kernel.State, error)
 	SetTunnel(context.Context, routing.Tunnel) error
@@ -35,7 +35,7 @@ type routeTable interface {
 	Close()
 }
 
-// outside is what the agent acts on: it reaches the network and the kernel by nothing else, but for settings.
+// outside is the outside world of the agent: it reaches the network and the kernel by nothing else, but for settings.
 type outside struct {
 	speaker   speaker
 	table     routeTable
@@ -44,7 +44,7 @@ type outside struct {
 	witnesses *link.Witnesses
 }
 
-// kubeProxy is what is known of kube-proxy on this machine.
+// kubeProxy is the state of kube-proxy on this machine, by its health and its rules.
 type kubeProxy struct {
 	health *proxy.Health
 	gate   *proxy.Gate
@@ -60,7 +60,7 @@ type reporting struct {
 	settings []kernel.Setting
 }
 
-// onDisk is what writes to the state directory.
+// onDisk is the writer of the state directory.
 type onDisk struct {
 	saver  *disk.Saver
 	claims []netip.Addr // that the process after this one would take for answered for
@@ -86,7 +86,7 @@ type known struct {
 	unlisted bool         // the inventory has no machine for this Node any more
 }
 
-// waiting is what is missing for a plan; what is in force stays in force meanwhile.
+// waiting is the input that a plan is pending for; what is in force stays in force meanwhile.
 type waiting struct {
 	what  string // empty: nothing
 	since time.Time

@@ -56,7 +56,7 @@ func (a *Agent) tell() {
 	}
 }
 
-// condition is what the Node is to bear; due: there is something to say.
+// condition returns the desired condition of the Node; due: it is to be written.
 func (a *Agent) condition() (condition plan.Condition, due bool) {
 	statement := a.tally().Statement().Outdated(a.reporting.unread)
 	statement.Report.Passwords, statement.Report.RulesLost = a.routers.rotation.refused(), a.kubeProxy.gate.RulesLost()

@@ -77,7 +77,7 @@ func (r *rotation) begin(key bgp.Key, from inventory.SecretKey, latest bgp.Passw
 	r.version++
 }
 
-// observation is what the password of one session is decided by.
+// observation is the state of one session and of its Secret, by which the password of the session is decided.
 type observation struct {
 	session bgp.Key
 	latest  bgp.Password // the Secret's
@@ -136,7 +136,7 @@ func (r *rotation) take(x *rotating, password bgp.Password, now time.Time) {
 	r.version++
 }
 
-// password is what a session is planned with.
+// password returns the password that a session is planned with.
 func (r *rotation) password(s inventory.Session, all map[inventory.SecretKey]bgp.Password) bgp.Password {
 	if x := r.sessions[bgp.Key{Router: s.Router, Addr: s.RouterAddr}]; x != nil && x.key == s.Password {
 		return x.now

@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/lb/bgp"
 )
 
-// tried is what becomes of sessions whose new terms this machine tries first.
+// tried is the outcome of the trial of sessions whose new terms this machine tries first.
 type tried struct {
 	id     string
 	before []string       // the routers whose sessions were down when it began

@@ -70,7 +70,7 @@ type Journal struct {
 	onRestore func()               // called when one is
 }
 
-// Memory is what is known outside etcd, as it stands in the file too: it counts if the first
+// Memory is the knowledge of claims outside etcd, as it stands in the file too: it counts if the first
 // count of writes that the next process reads is smaller.
 type Memory struct {
 	Format int
@@ -78,7 +78,7 @@ type Memory struct {
 	Claims map[netip.Addr]Entry
 }
 
-// Entry is what is remembered of a claim.
+// Entry is the part of a claim that the journal remembers.
 type Entry struct {
 	Pool    string
 	Holders []lb.ServiceKey // the parent first, if it is one
@@ -176,7 +176,7 @@ func (j *Journal) counted(writes int64) {
 	go j.onRestore()
 }
 
-// unrepaired returns what was known before a restore, while that counts; else nil. j.mu is held.
+// unrepaired returns the memory of before a restore, while that counts; else nil. j.mu is held.
 func (j *Journal) unrepaired() *Memory {
 	if j.before != nil && (j.writes > j.before.Writes || j.now().Sub(j.noticed) > rememberedFor) {
 		j.before = nil
@@ -184,7 +184,7 @@ func (j *Journal) unrepaired() *Memory {
 	return j.before
 }
 
-// BeforeRestore returns what was known before a restore that is not known to be repaired; nil:
+// BeforeRestore returns the memory of before a restore that is not known to be repaired; nil:
 // there was none. It is not to be changed.
 func (j *Journal) BeforeRestore() *Memory {
 	j.mu.Lock()
@@ -199,7 +199,7 @@ func (j *Journal) Writes() int64 {
 	return j.writes
 }
 
-// claims is what is worth remembering of all objects, or, while they are not listed yet, of what
+// claims returns the entries of all objects, or, while they are not listed yet, those that
 // the process before wrote down. j.mu is held.
 func (j *Journal) claims() map[netip.Addr]Entry {
 	if j.mirror.Changes() == 0 {
@@ -287,8 +287,8 @@ func (j *Journal) write() bool {
 	return true
 }
 
-// due returns what is to be written down now; nil: nothing. Before the objects are listed what
-// the file has counts. While a restore is not repaired the file says what was known before it.
+// due returns the content that is to be written to the file now; nil: nothing. Before the objects are listed the
+// content of the file counts. While a restore is not repaired the file keeps the memory of before it.
 func (j *Journal) due(last revision) ([]byte, revision) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -31,10 +31,10 @@ const (
 	releasedMost   = 900 << 10 // bytes; an object may have 1 MiB (etcd's limit is 1.5 MiB)
 )
 
-// ErrUnreadable is what comes of a ConfigMap whose content is no list of addresses.
+// ErrUnreadable is the error of reading a ConfigMap whose content is no list of addresses.
 var ErrUnreadable = errors.New("what was released before is unreadable")
 
-// Released is what the ConfigMap says.
+// Released is the content of the ConfigMap of released addresses.
 type Released struct {
 	Quarantined []ipam.Quarantined
 	Writes      int64  // how often it was written; 0: an older version wrote it, or somebody by hand

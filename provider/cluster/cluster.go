@@ -142,7 +142,7 @@ func heldBy(claims []*networkingv1.IPAddress) (holdings, error) {
 	return all, nil
 }
 
-// onLinks tells who is to answer for VIPs on links, and who does.
+// onLinks sets the machines that are to answer for VIPs on links, and the owners that do.
 func (all holdings) onLinks(cluster *preview.Cluster) {
 	for _, held := range all {
 		for _, h := range held {

@@ -80,7 +80,7 @@ func trim(obj any) (any, error) {
 	return slice, nil
 }
 
-// Read returns what there is now. Its error names what is not known yet.
+// Read returns the present state of the cluster. Its error names the part that is not known yet.
 func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 	if err := r.await(ctx); err != nil {
 		return preview.Cluster{}, err
@@ -100,8 +100,8 @@ func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 	return o.whole(held), nil
 }
 
-// With returns what there is now around VIPs that are known to be held, and nothing beside it, and asks the API server
-// nothing.
+// With returns the present state of the cluster with the given VIPs as those that are held, and no others. It sends no request to
+// the API server.
 func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) (preview.Cluster, error) {
 	if err := r.await(ctx); err != nil {
 		return preview.Cluster{}, err
@@ -119,7 +119,7 @@ func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) 
 	return o.around(held), nil
 }
 
-// cached returns what the informers have.
+// cached returns the objects that the informers have.
 func (r *Reader) cached() (all objects, err error) {
 	nodes, err1 := r.nodes.List(labels.Everything())
 	services, err2 := r.services.List(labels.Everything())
@@ -142,8 +142,8 @@ func (r *Reader) Nodes(ctx context.Context) ([]*v1.Node, error) {
 	return r.nodes.List(labels.Everything())
 }
 
-// List returns what there is, with a list of each kind from the API server. Who may not list ServiceCIDRs is told all but them, and so is
-// who asks an API server that has none.
+// List returns the present state of the cluster, by a list of each kind from the API server. ServiceCIDRs are left out where the
+// client may not list them, or where the API server has none.
 func List(ctx context.Context, client kubernetes.Interface) (preview.Cluster, error) {
 	claims, err1 := claim.Client{Kube: client}.List(ctx)
 	nodes, err2 := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// Slice is what matters of an EndpointSlice. Its zero value is of no Service.
+// Slice is an EndpointSlice, reduced to its Service, family and endpoints. Its zero value is of no Service.
 type Slice struct {
 	Service   lb.ServiceKey
 	Family    lb.Family

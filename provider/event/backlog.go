@@ -73,7 +73,7 @@ func (b *Backlog) AnnotatedEventf(obj runtime.Object, annotations map[string]str
 	b.add(func() { b.EventRecorder.AnnotatedEventf(obj, annotations, kind, reason, format, args...) })
 }
 
-// referenceTo is what an Event needs of an object: what waits keeps no more of it.
+// referenceTo returns the reference to an object, which is all of it that an Event needs and that the backlog keeps.
 func referenceTo(obj runtime.Object) runtime.Object {
 	if r, err := reference.GetReference(scheme.Scheme, obj); err == nil {
 		return r
@@ -113,7 +113,7 @@ func (b *Backlog) Run(ctx context.Context) {
 	}
 }
 
-// first is what has waited longest; false: nothing waits.
+// first returns the Event that has waited longest; false: none is pending.
 func (b *Backlog) first() (waiting, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

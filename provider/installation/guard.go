@@ -22,8 +22,8 @@ import (
 const lookEvery = time.Second
 
 // Guard keeps a controller from acting while another namespace has an installation that acts, or that
-// has what the cluster runs on, and while another one acts for the same installation that leads by a lease of another name.
-// It is asked when the lease of the own namespace is held already: of two that begin at the same time at least one sees the
+// the cluster runs on, and while another controller, which leads by a lease of another name, acts for the same installation.
+// It is asked once the lease of the own namespace is held: of two that begin at the same time at least one sees the
 // other's lease.
 type Guard struct {
 	Client    kubernetes.Interface
@@ -88,7 +88,7 @@ func (g *Guard) look(ctx context.Context) string {
 	return ""
 }
 
-// heldBy returns who holds a lease of this installation and may act, or will not let anybody act; empty: nobody does. A program
+// heldBy returns the holder of a lease of this installation, if it may act or lets nobody act; empty: there is none. A program
 // that is neither Plinth's, nor of this one's name, nor signed the installation, has not acted for it.
 func (g *Guard) heldBy(ctx context.Context, lease, signed string) (string, error) {
 	l, err := leaseNamed(ctx, g.Client, g.LeaseIn, lease)
@@ -187,7 +187,7 @@ func judge(own string, all []Installation, alive map[string]bool) string {
 	return ""
 }
 
-// holderOf is who holds a lease, with its program where that is none of Plinth's.
+// holderOf returns the holder of a lease, with its program where that is none of Plinth's.
 func holderOf(i Installation) string {
 	if program := i.OtherProgram(); program != "" {
 		return fmt.Sprintf("%s (%s)", i.Holder, program)
@@ -195,7 +195,7 @@ func holderOf(i Installation) string {
 	return i.Holder
 }
 
-// advice is what a person may do about another installation.
+// advice returns the steps by which a person may resolve that there is another installation.
 func advice(self, other Installation) string {
 	if other.OtherProgram() != "" && !other.established() {
 		return "End the cloud controller manager there (k3s and RKE2: disable-cloud-controller: true), or give this one a lease and a port of its own"

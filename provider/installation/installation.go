@@ -29,7 +29,7 @@ const AnnotationMovedTo = "plinth.dev/moved-to"
 // movedPrefix begins the holder of a lease that is parked; the namespace follows that it was moved to.
 const movedPrefix = "moved-to-"
 
-// Installation is what a namespace has of Plinth.
+// Installation is the installation of Plinth in a namespace.
 type Installation struct {
 	Namespace  string
 	Lease      string // the name of that which it runs on; empty: there is none

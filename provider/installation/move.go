@@ -163,7 +163,7 @@ func (m Move) copySecrets(ctx context.Context, names []string) error {
 	return nil
 }
 
-// lastApplied is what kubectl apply keeps on an object, for one in another namespace.
+// lastApplied is the annotation with the configuration that kubectl apply applied last, which is for an object of the former namespace.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // copyMeta is of an object what counts in another namespace as well.

@@ -24,7 +24,7 @@ import (
 // Other programs have leases of that name as well, and are not waited for. They are told by their names, as the API server knows
 // them: one that links the provider and is called otherwise than Plinth's writes its name there before it acts, too.
 
-// turn is what a leader does next about the lease that its installation runs on.
+// turn is the next step of a leader about the lease that its installation runs on.
 type turn int
 
 const (
@@ -89,11 +89,11 @@ type succession struct {
 	namespace string // of the installation
 	lease     string // by which it leads
 	program   string // as others know it, where it is called otherwise than Plinth's
-	// heldBy returns who holds another lease and may act; empty: nobody does. signed is the program that the ConfigMap names.
+	// heldBy returns the holder of another lease that may act; empty: there is none. signed is the program that the ConfigMap names.
 	heldBy func(ctx context.Context, lease, signed string) (string, error)
 }
 
-// wait is whom a leader waits for; its zero value: it may act.
+// wait is the holder that a leader waits for, and its lease; its zero value: the leader may act.
 type wait struct{ holder, lease string }
 
 // step takes turns until the leader may act, or has to wait. Where nothing was accepted there is nothing to act on, and

@@ -34,7 +34,7 @@ func HandOver(ctx context.Context, fence *SelfFence, lock resourcelock.Interface
 	return nil
 }
 
-// Identity is what this process calls itself in its lease. The framework makes it up, and
+// Identity is the identity of this process as the holder of its lease. The framework makes it up, and
 // tells it only by the Event that says who leads (client-go v0.37.2).
 type Identity struct {
 	record.EventRecorder

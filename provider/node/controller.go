@@ -39,7 +39,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Cluster is what the API server is reached by.
+// Cluster is the connection to the API server: its client, its informer of Nodes and its sinks of Events and reports.
 type Cluster struct {
 	Client   kubernetes.Interface
 	Nodes    coreinformers.NodeInformer
@@ -47,5 +47,5 @@ type Cluster struct {
 	Reports  *event.Reports
 }
 
-// Use takes what the API server is reached by, before anything is started.
+// Use sets the connection to the API server, before anything is started.
 func (c *Controller) Use(cluster Cluster) { c.cluster, c.nodes = cluster, cluster.Nodes.Lister() }

@@ -22,7 +22,7 @@ type desired struct {
 	formerly map[string]bool // taints that are or were wanted of it, as spelled prints them
 }
 
-// desiredOf returns what the inventory wants of a Node; ok is false where it wants nothing.
+// desiredOf returns the desired state of a Node by the inventory; ok is false where the inventory desires nothing of it.
 func (c *Controller) desiredOf(node *v1.Node) (d desired, ok bool) {
 	inv, machine, err := c.options.Index.MachineOf(node)
 	c.Report(node, machine, err)
@@ -48,8 +48,8 @@ func (c *Controller) freePodCIDRs(node *v1.Node, machine inventory.Machine) []ne
 	return machine.PodCIDRs
 }
 
-// patch returns what must be applied to a Node so that it is as desired; ok is
-// false where it is already.
+// patch returns the patch that makes a Node as desired; ok is false where it is
+// so already.
 func (d desired) patch(node *v1.Node) (patch nodePatch, ok bool, err error) {
 	had, err := ownedOf(node)
 	if err != nil {

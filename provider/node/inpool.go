@@ -15,7 +15,7 @@ import (
 	"plinth.dev/plinth/provider/taken"
 )
 
-// inPools is what the pools of an inventory have of a Node; nil: none is in force.
+// inPools returns the addresses of a Node that the pools of an inventory contain; nil: none, or no inventory is in force.
 func inPools(inv *inventory.Inventory, node *v1.Node) []inventory.TakenAddress {
 	if inv == nil {
 		return nil

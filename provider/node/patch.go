@@ -42,7 +42,7 @@ type specPatch struct {
 	Taints     *[]v1.Taint `json:"taints,omitempty"`
 }
 
-// owned says what of a Node the field manager applied earlier.
+// owned is the part of a Node that the field manager applied earlier.
 type owned struct {
 	labels     []string // keys
 	providerID bool

@@ -94,7 +94,7 @@ func (c *Controller) forgetGone(node *v1.Node) {
 	}
 }
 
-// faults returns what is wrong with a Node, and the next step, by reason.
+// faults returns the problems of a Node, each with the next step, by reason.
 func faults(node inventory.NodeState, machine inventory.Machine, err error) map[string]string {
 	found := map[string]string{}
 	switch {

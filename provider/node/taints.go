@@ -45,8 +45,8 @@ func recordOf(ours []v1.Taint) map[string]string {
 	return labels
 }
 
-// recordedOn returns what tells whether a taint of a Node is Plinth's. formerly has the
-// taints that the inventory wanted of it. The label of a taint counts without the number
+// recordedOn returns a function that reports whether a taint of a Node is Plinth's. formerly has
+// the taints that the inventory desired there before. The label of a taint counts without the number
 // of them, which a person may have removed.
 func recordedOn(node *v1.Node, formerly map[string]bool) func(v1.Taint) bool {
 	_, there := node.Labels[labelTaints]
@@ -156,7 +156,7 @@ func (w *wantedTaints) observe(inv *inventory.Inventory) {
 	}
 }
 
-// of returns what was wanted of a machine.
+// of returns the taints that were desired on a machine.
 func (w *wantedTaints) of(m inventory.Machine) map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -63,7 +63,7 @@ func (c *Controller) StartUnmatched(ctx context.Context) error {
 	return nil
 }
 
-// report tells what changed since the last time.
+// report reports the unmatched Nodes and machines, if they changed since the last report.
 func (u *unmatched) report(ctx context.Context) {
 	nodes, machines, ok := u.controller.options.Index.Unmatched()
 	if !ok {

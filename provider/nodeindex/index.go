@@ -77,14 +77,14 @@ func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machin
 	return inv, machine, nil
 }
 
-// identity is what a Node says about which machine it is, and whether others report its system UUID.
+// identity returns the identity that a Node reports of its machine, and whether other Nodes report its system UUID.
 func (x *Index) identity(node *v1.Node) inventory.NodeIdentity {
 	id := Identity(node)
 	id.UUIDShared = slices.ContainsFunc(x.reporting(id.SystemUUID), func(n *v1.Node) bool { return n.Name != node.Name && !isSilent(n) })
 	return id
 }
 
-// State is what a Node shows of its machine, beside all others.
+// State returns the state of a Node, with its identity beside those of all others.
 func (x *Index) State(node *v1.Node) inventory.NodeState {
 	s := State(node)
 	s.NodeIdentity = x.identity(node)

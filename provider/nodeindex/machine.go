@@ -24,7 +24,7 @@ type claimedError struct {
 	nodes   []string // whose the machine could be, sorted
 }
 
-// Error says what to do about it: a machine that has another name now has left the Node of
+// Error has the next step in it: a machine that has another name now has left the Node of
 // its former name behind.
 func (e *claimedError) Error() string {
 	if !slices.Contains(e.nodes, e.node) {
@@ -38,7 +38,7 @@ func (e *claimedError) Error() string {
 	return text + ": delete those that it is not"
 }
 
-// Identity is what a Node says about which machine it is.
+// Identity returns the identity that a Node reports of its machine.
 func Identity(node *v1.Node) inventory.NodeIdentity {
 	return inventory.NodeIdentity{
 		ProviderID: node.Spec.ProviderID,
@@ -59,7 +59,7 @@ func SaysAlike(a, b *v1.Node) bool {
 // machine whose Node has another name now.
 func isSilent(node *v1.Node) bool { return readiness(node) == v1.ConditionUnknown }
 
-// readiness is what is known of the kubelet of a Node; empty: nothing yet.
+// readiness returns the status of the condition Ready of a Node; empty: it has none yet.
 func readiness(node *v1.Node) v1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == v1.NodeReady {
@@ -69,7 +69,7 @@ func readiness(node *v1.Node) v1.ConditionStatus {
 	return ""
 }
 
-// Identities are what Nodes say about which machines they are, where these are all Nodes.
+// Identities returns the identities that Nodes report of their machines, where these are all Nodes.
 func Identities(nodes []*v1.Node) []inventory.NodeIdentity {
 	all, reporting := make([]inventory.NodeIdentity, len(nodes)), map[inventory.UUID]int{}
 	for i, n := range nodes {
@@ -88,7 +88,7 @@ func Identities(nodes []*v1.Node) []inventory.NodeIdentity {
 	return all
 }
 
-// State is what a Node shows of its machine.
+// State returns the state of a Node as its object shows it.
 func State(node *v1.Node) inventory.NodeState {
 	return inventory.NodeState{
 		NodeIdentity: Identity(node), Volumes: len(node.Status.VolumesAttached),

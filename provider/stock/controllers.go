@@ -23,7 +23,7 @@ type Controllers struct {
 	Log        *slog.Logger
 }
 
-// Start is what the framework starts a controller with.
+// Start is the argument of the framework to a controller that it starts.
 type Start struct {
 	Config  *config.CompletedConfig
 	Client  string // name of its client

@@ -38,10 +38,10 @@ func (c *Controllers) StartNode(ctx context.Context, start Start) error {
 	return nil
 }
 
-// nodeInitClient returns what the stock node controller writes with. The controller
+// nodeInitClient returns the client that the stock node controller writes with. The controller
 // decides when a Node is initialised; through this client it does so with one
-// write that says all that the inventory has to say, where it would take
-// three. And what says nothing is not sent: a status patch as the controller
+// write of all that the inventory has of the Node, where it would take
+// three. Writes that change nothing are not sent: a status patch as the controller
 // makes every five minutes for every dual-stack Node, and an Event for each Node
 // that was initialised.
 func nodeInitClient(c kubernetes.Interface, cached corelisters.NodeLister, initialize initializer) kubernetes.Interface {
@@ -78,7 +78,7 @@ func (n initNodes) Patch(ctx context.Context, name string, kind types.PatchType,
 	return n.NodeInterface.Patch(ctx, name, kind, data, options, subresources...)
 }
 
-// reasonSynced is what the stock controller says of a Node that it has
+// reasonSynced is the reason of the stock controller's Event on a Node that it has
 // initialised, which the Node itself shows.
 const reasonSynced = "Synced"
 

@@ -48,7 +48,7 @@ func (i InstancesV2) InstanceShutdown(_ context.Context, node *v1.Node) (bool, e
 	return machine.State == inventory.StateOff, nil
 }
 
-// InstanceMetadata tells what the inventory knows of a Node. It is never nil
+// InstanceMetadata returns the inventory's metadata of a Node. It is never nil
 // without an error: the stock controller would take the whole process down.
 func (i InstancesV2) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
 	inv, machine, err := i.Index.MachineOf(node)

@@ -77,7 +77,7 @@ func (r *routeController) run(ctx context.Context, clusterCIDRs string) error {
 	return nil
 }
 
-// clusterCIDRs returns what the route controller is responsible for, comma
+// clusterCIDRs returns the CIDRs that the route controller is responsible for, comma
 // separated; empty where a CNI makes the routes.
 func clusterCIDRs(inv *inventory.Inventory, given string) string {
 	if !Offered(inv) {

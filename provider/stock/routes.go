@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/provider/nodeindex"
 )
 
-// Routes tells what the agents acknowledged. It makes no route itself: the
+// Routes lists the routes that agents acknowledged. It makes no route itself: the
 // agents do that, from the same Nodes.
 type Routes struct {
 	InForce *source.InForce

@@ -131,7 +131,7 @@ func (a Asker) askProgram(ctx context.Context, node string) (answer diagnose.Ans
 	return answer
 }
 
-// helpFor is what helps where an agent could not be asked: rights, or else.
+// helpFor returns the next step where an agent could not be asked: the page on rights where they lack, or else otherwise.
 func helpFor(err error, otherwise string) string {
 	if isForbidden(err) {
 		return "docs/guides/troubleshooting.md has the rights that this takes"
@@ -221,7 +221,7 @@ func (a Asker) status(conn httpstream.Connection) (said diagnose.Agent, err erro
 	return said, json.NewDecoder(io.LimitReader(answer.Body, answerBytes)).Decode(&said)
 }
 
-// kubeletSays is what came on the stream of errors: that nothing listens, for one.
+// kubeletSays returns the stream of errors as an error, which says for one that nothing listens; nil: it is empty.
 func kubeletSays(errs io.Reader) error {
 	text, _ := io.ReadAll(io.LimitReader(errs, 4<<10))
 	if len(text) == 0 {

@@ -19,7 +19,7 @@ const (
 	looksAgainEvery = 500 * time.Millisecond
 )
 
-// leader reads who leads the controllers, and for how long it has been silent.
+// leader reads the lease of the controllers: its holder, and for how long that has been silent.
 func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	own, err := installation.Accepted(ctx, r.Client, r.Namespace)
 	if err != nil {

@@ -76,7 +76,7 @@ func podOf(p *v1.Pod) diagnose.Pod {
 	return out
 }
 
-// whyPending says what a pod waits for; empty where it waits for nothing.
+// whyPending returns the reason for which a pod is pending; empty: it is not.
 func whyPending(pod *v1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {

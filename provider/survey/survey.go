@@ -87,7 +87,7 @@ const (
 	notInside  = "whether pools have addresses that cluster IPs are given from"
 )
 
-// fetched is what the API server answered.
+// fetched is the answer of the API server to one round of requests.
 type fetched struct {
 	inventory *inventory.Inventory
 	spoilt    string            // why it is but what can be read of what is stored; empty: it is the whole

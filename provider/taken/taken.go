@@ -14,7 +14,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// In returns what all Nodes, Services and ServiceCIDRs of a cluster have, sorted, as far as it counts.
+// In returns the addresses that all Nodes, Services and ServiceCIDRs of a cluster use, sorted, as far as they count.
 func In(nodes []*v1.Node, services []*v1.Service, cidrs []*networkingv1.ServiceCIDR, counts func(lb.Taken) bool) (all []lb.Taken) {
 	add := func(has []lb.Taken) {
 		for _, t := range has {
@@ -39,7 +39,7 @@ func In(nodes []*v1.Node, services []*v1.Service, cidrs []*networkingv1.ServiceC
 // Everything counts.
 func Everything(lb.Taken) bool { return true }
 
-// ByNode returns what a Node has, be it a machine of the inventory or not: its pod CIDRs and addresses.
+// ByNode returns the addresses that a Node uses, be it a machine of the inventory or not: its pod CIDRs and addresses.
 func ByNode(node *v1.Node) (all []lb.Taken) {
 	for _, p := range podCIDRs(node) {
 		all = append(all, lb.Taken{Prefix: p, Who: "the pods of node " + node.Name})
@@ -52,7 +52,7 @@ func ByNode(node *v1.Node) (all []lb.Taken) {
 	return all
 }
 
-// InPools returns what pools have of a Node, be it a machine of the inventory or not, in the order of [ByNode] and by the pools' names.
+// InPools returns the addresses of a Node that pools contain, be it a machine of the inventory or not, in the order of [ByNode] and by the pools' names.
 func InPools(n *v1.Node, pools inventory.PoolRanges) (in []inventory.TakenAddress) {
 	for _, t := range ByNode(n) {
 		for _, pool := range pools.Having(t.Prefix) {
@@ -76,7 +76,7 @@ func podCIDRs(n *v1.Node) (all []netip.Prefix) {
 	return all
 }
 
-// ByService returns what a Service has: its cluster IPs and externalIPs, but not its VIPs.
+// ByService returns the addresses that a Service uses: its cluster IPs and externalIPs, but not its VIPs.
 func ByService(service *v1.Service) (all []lb.Taken) {
 	for _, a := range service.Spec.ClusterIPs {
 		if p, ok := single(a); ok { // and not None
@@ -97,7 +97,7 @@ func ByExternalIPs(s *v1.Service) (all []lb.Taken) {
 	return all
 }
 
-// byServiceCIDR returns what cluster IPs are given from.
+// byServiceCIDR returns the blocks that cluster IPs are allocated from.
 func byServiceCIDR(c *networkingv1.ServiceCIDR) (all []lb.Taken) {
 	for _, s := range c.Spec.CIDRs {
 		if p, ok := block(s); ok {
@@ -107,7 +107,7 @@ func byServiceCIDR(c *networkingv1.ServiceCIDR) (all []lb.Taken) {
 	return all
 }
 
-// By returns what an object of any of these kinds has, as an informer hands it out.
+// By returns the addresses that an object of any of these kinds uses, as an informer hands it out.
 func By(obj any) []lb.Taken {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj

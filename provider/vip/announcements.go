@@ -94,14 +94,14 @@ func (a *announcements) observe(now time.Time, all []preview.Unannounced) (next 
 	return next
 }
 
-// announcement is what a Service is told of the announcements of its VIPs.
+// announcement is the report to a Service on the announcements of its VIPs.
 type announcement struct {
 	known   bool      // false: what it was told stays
 	reason  lb.Reason // of the first VIP that nobody announces; empty: somebody announces all of them
 	message string
 }
 
-// said is what a Service is told. One that is to be told something in a moment keeps what it was
+// said returns the report to a Service. One that is to be told something in a moment keeps what it was
 // told before, if anything: an earlier leader may have told it the same.
 func (a *announcements) said(k lb.ServiceKey) announcement {
 	a.mu.Lock()

@@ -24,7 +24,7 @@ const (
 	foreignMost   = 100 // how many addresses of other programs are followed
 )
 
-// errContended is what comes of losing every race for an address.
+// errContended is the error after losing every race for an address.
 var errContended = errors.New("other programs keep taking or changing the addresses")
 
 var errOtherService = errors.New("there is another Service of that name now, or it holds its VIP anew")
@@ -245,7 +245,7 @@ func (b *store) observeObject(o ipam.Object, live bool) {
 	}
 }
 
-// holdersOf returns what those of Plinth's Services serve that are in the cache.
+// holdersOf returns those of the Services that are in the cache and Plinth's to serve, as holders.
 func (b *store) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 	for _, k := range services {
 		if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {

@@ -96,7 +96,7 @@ func (s *stockBalancer) shows(svc *v1.Service) bool {
 // linkedWithin is how long an answer to the stock controller waits for what has to be known.
 const linkedWithin = time.Minute
 
-// errNotReady is what comes of a question before the VIPs in use and the pools are known.
+// errNotReady is the error of a question before the VIPs in use and the pools are known.
 var errNotReady = errors.New("the VIPs in use are not known yet, or no inventory is in force")
 
 // until waits until c is closed, but not for ever.

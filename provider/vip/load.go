@@ -164,7 +164,7 @@ func addressesIn(list *networkingv1.IPAddressList) map[netip.Addr]bool {
 	return there
 }
 
-// holdersByEdit returns what Plinth's Services serve, who was edited last at the end.
+// holdersByEdit returns those of the Services that are Plinth's as holders, by the time of their last edit, the latest at the end.
 func (b *environment) holdersByEdit(services []v1.Service) []ipam.Holder {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })

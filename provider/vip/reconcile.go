@@ -80,7 +80,7 @@ func (b *store) withdraw(k lb.ServiceKey) {
 	b.note(func(s *ipam.State) { s.Withdraw(k) })
 }
 
-// revise has what comes free offered to a Service by what it asks for now.
+// revise updates the request by which a Service is offered addresses that become free.
 func (b *store) revise(svc *v1.Service) {
 	b.note(func(s *ipam.State) { s.Revise(requestOf(svc)) })
 }

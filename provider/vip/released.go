@@ -108,7 +108,7 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []ipam
 	return all, releasing
 }
 
-// read reads what is written down. Where somebody has deleted it, which is no restore of etcd,
+// read reads the ConfigMap of released addresses. Where somebody has deleted it, which is no restore of etcd,
 // the count of writes goes on.
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 	now, err := r.balancer.journal.ReadReleased(ctx)

@@ -31,14 +31,14 @@ func pauseBefore(repairs int) time.Duration {
 	return min(firstPause<<min(repairs-1, 6), lastPause)
 }
 
-// reports is what the statuses of Services were seen to say.
+// reports are the statuses of Services as they were observed.
 type reports struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	seen map[lb.ServiceKey]*seenStatus
 }
 
-// seenStatus is what the status of a Service was seen to say that it was told to say.
+// seenStatus is the part of a Service's status that Plinth reported and that was observed there.
 type seenStatus struct {
 	uid        types.UID // of the Service
 	vips       []netip.Addr

@@ -47,7 +47,7 @@ func (b *Controller) restoreFrom() {
 	b.log.Info("remembers VIPs that the backup does not have", "remembered", len(before.Claims), "kept", kept)
 }
 
-// remembered returns what those of an entry's holders ask for that are there still, and Plinth's
+// remembered returns the requests of those of an entry's holders that still exist and are Plinth's
 // to serve.
 func (b *environment) remembered(e claim.Entry) (all []ipam.Request) {
 	for i, k := range e.Holders {

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
-// retainedSays is what a Service is told of a VIP that it keeps.
+// retainedSays are the messages to a Service on a VIP that it keeps although no pool would grant it now, by reason.
 var retainedSays = map[lb.Reason]string{
 	lb.VIPOutsidePools:     "is kept, but no pool has it any more, so it is not announced",
 	lb.PoolIsDisabled:      "is kept, but its pool is disabled, so it is not announced",

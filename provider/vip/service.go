@@ -101,8 +101,8 @@ func backendsOf(svc *v1.Service) string {
 	return labels.Set(svc.Spec.Selector).String()
 }
 
-// ingressOf is what a Service with these VIPs has in its status. It says all that
-// the API server would fill in: what is compared must not differ by a default.
+// ingressOf returns the ingress that the status of a Service with these VIPs has. It sets every field that
+// the API server would fill in: two that are compared must not differ by a default.
 func ingressOf(vips []netip.Addr) []v1.LoadBalancerIngress {
 	var all []v1.LoadBalancerIngress
 	for _, a := range vips {

@@ -60,8 +60,8 @@ func addedFinalizer(svc *v1.Service) bool {
 	})
 }
 
-// fieldManager is what the name of the program begins with, by which the API server knows
-// whoever gives no name of a field manager.
+// fieldManager is the start of the program's name, by which the API server knows
+// clients that give no field manager.
 const fieldManager = "plinth"
 
 // clearedStatus is the patch of a status that takes Plinth's words out of it: the

@@ -33,7 +33,7 @@ func New(options Options) *Controller {
 	return made
 }
 
-// Use takes what the API server is reached by, before anything is started. Where the stock
+// Use sets the connection to the API server, before anything is started. Where the stock
 // service controller asks first, it starts long after the informers, so it asks for its own here.
 func (b *Controller) Use(c Cluster) {
 	b.cluster, b.claims = c, claim.Client{Kube: c.Client, Namespace: b.options.Namespace}

@@ -72,8 +72,8 @@ func conditionOf(svc *v1.Service, decision ipam.Decision, now time.Time) metav1.
 	return condition
 }
 
-// statusPatch is what a Service's status lacks to say what the decision and the announcements
-// say; nil: nothing.
+// statusPatch returns the patch that brings the status of a Service up to date with the decision and
+// the announcements; nil: it is up to date.
 // It holds for the Service as it was read and no other: a leader that was stopped for a
 // while cannot write over what its successor wrote.
 // The finalizer goes with the VIPs, on Services without a class.
@@ -166,7 +166,7 @@ func (b *statuses) recordEvent(svc *v1.Service, decision ipam.Decision) {
 	}
 }
 
-// withoutCondition is what removes a condition in a strategic merge patch.
+// withoutCondition returns the element of a strategic merge patch that removes a condition.
 func withoutCondition(typ string) map[string]any {
 	return map[string]any{"$patch": "delete", "type": typ}
 }
@@ -176,7 +176,7 @@ func says(c *metav1.Condition, want metav1.Condition) bool {
 	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
 }
 
-// overwritten says what of a status another program wrote.
+// overwritten returns the message on a status that another program overwrote.
 func overwritten(svc *v1.Service, d ipam.Decision) string {
 	if sameIngress(svc, ingressOf(d.Addrs())) {
 		return "another program changed condition " + lb.VIPAllocated + "; Plinth repairs it, ever less often if this goes on"

@@ -41,7 +41,7 @@ func (o Options) journalFile() string {
 	return filepath.Join(o.StateDir, "claims.json")
 }
 
-// Cluster is what the API server is reached by.
+// Cluster is the connection to the API server: its client, its informers and its sinks of Events and reports.
 type Cluster struct {
 	Client    kubernetes.Interface
 	Informers informers.SharedInformerFactory
@@ -53,7 +53,7 @@ type Cluster struct {
 	Unannounced Unannounced
 }
 
-// environment is what all parts use, and say together: which Services are Plinth's to serve.
+// environment is the part of the controller that all others share. It decides which Services are Plinth's to serve.
 type environment struct {
 	options  Options
 	cluster  Cluster
@@ -102,7 +102,7 @@ func (b *store) note(verb func(*ipam.State)) {
 	verb(b.state)
 }
 
-// carryOut does what follows from a change of the state.
+// carryOut carries out the effects of a change of the state.
 func (b *store) carryOut(effects ipam.Effects) {
 	for _, s := range effects.Stale {
 		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", s.Service, "vip", s.Addr)
@@ -119,21 +119,21 @@ func (b *store) carryOut(effects ipam.Effects) {
 	}
 }
 
-// ask returns what the state answers.
+// ask returns the answer of the state to a question.
 func ask[T any](b *store, question func(*ipam.State) T) T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return question(b.state)
 }
 
-// told is what a Service was told last; false: nothing yet.
+// told returns the decision that a Service was told last; false: none yet.
 func (b *store) told(svc *v1.Service) (ipam.Decision, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state.Told(keyOf(svc), string(svc.UID))
 }
 
-// writeReleasedSoon has what is in quarantine written down soon.
+// writeReleasedSoon schedules a write of the addresses in quarantine.
 func (b *store) writeReleasedSoon() {
 	select {
 	case b.quarantineChanged <- struct{}{}:

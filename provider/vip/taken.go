@@ -29,7 +29,7 @@ func (b *environment) takers() takers {
 	return takers{b.cluster.Informers.Core().V1().Nodes().Lister(), b.services, b.cluster.Informers.Networking().V1().ServiceCIDRs().Lister()}
 }
 
-// taken is what the cluster has of the pools of an inventory, and all that it gives cluster IPs from.
+// taken returns the addresses in the pools of an inventory that the cluster uses, and all blocks that it allocates cluster IPs from.
 func (t takers) taken(inv *inventory.Inventory) []lb.Taken {
 	nodes, _ := t.nodes.List(labels.Everything()) // a cache never fails
 	services, _ := t.services.List(labels.Everything())

@@ -39,7 +39,7 @@ func TrimService(obj any) (any, error) {
 	return svc, nil
 }
 
-// keptOfSpec is what a decision about VIPs depends on, and what no pool may have.
+// keptOfSpec returns the fields of a spec that a decision about VIPs depends on, and the addresses that no pool may have.
 func keptOfSpec(svc *v1.Service) v1.ServiceSpec {
 	spec := &svc.Spec
 	kept := v1.ServiceSpec{

@@ -35,7 +35,7 @@ func (p Places) Labels(inv *inventory.Inventory, pv *v1.PersistentVolume) (map[s
 	return nil, nil
 }
 
-// sources is what a PersistentVolume says about where its data lies, once for
+// sources returns the sources that a PersistentVolume names for its data, once for
 // each way that leads there.
 func sources(source v1.PersistentVolumeSource) []inventory.Volume {
 	switch {

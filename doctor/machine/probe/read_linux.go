@@ -64,7 +64,7 @@ func (r *reader) unless(what string, err error) bool {
 	return err == nil
 }
 
-// host reads what the kernel calls itself and the host.
+// host reads the names of the host and of the kernel's release.
 func (r *reader) host() {
 	var name unix.Utsname
 	if r.unless("the kernel's release", unix.Uname(&name)) {

@@ -37,13 +37,13 @@ func idIn(file string) string {
 	return id
 }
 
-// Owner is who a file of the state directory is of. An older agent wrote none.
+// Owner is the owner of a file of the state directory: a Node and its machine. An older agent wrote none.
 type Owner struct {
 	Node    string `json:",omitempty"`
 	Machine MachineIdentity
 }
 
-// conflict says what tells two owners apart; empty: they may be the same. A machine that
+// conflict returns the difference that tells two owners apart; empty: they may be the same. A machine that
 // joins under another name keeps its IDs, and a copied disk the name. The IDs are kept
 // out of the log, as machine-id(5) asks.
 func (o Owner) conflict(self Owner) string {

@@ -32,7 +32,7 @@ func NewSaver(log *slog.Logger) *Saver {
 	return &Saver{log: log, inputs: latest.New[plan.Inputs](), alive: latest.New[alive]()}
 }
 
-// Start has what it is given written until [Saver.Finish] is called, or ctx ends.
+// Start writes what the saver is given, until [Saver.Finish] is called or ctx ends.
 func (s *Saver) Start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.running.Go(func() {

@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	// StateFile has what the last plan was made of.
+	// StateFile has the inputs of the last plan.
 	StateFile = "state.json"
-	// AliveFile has that there was a process, and when.
+	// AliveFile has the last sign of life of a process, and its time.
 	AliveFile = "alive.json"
 
 	// The formats of the two files: in state.json the number is called Version, as it was
@@ -107,7 +107,7 @@ type alive struct {
 	Claims  []netip.Addr   `json:",omitempty"` // VIPs on links that it answered for
 }
 
-// Handover are what a sign of life says besides that there is life.
+// Handover is the state that a sign of life hands over to the next process.
 type Handover struct {
 	Drained time.Duration       // how far a drain has come; negative: there is none
 	Lost    map[netip.Addr]bool // routers
@@ -129,7 +129,7 @@ func (d Dir) alive(last Handover) alive {
 // WriteAlive leaves a sign of life as of now.
 func (d Dir) WriteAlive(last Handover) error { return d.write(AliveFile, d.alive(last)) }
 
-// PreviousRun is what is known of the process before this one.
+// PreviousRun is the state that is known of the process before this one.
 type PreviousRun struct {
 	Follows bool           // it was of this boot, and alive a moment ago
 	Counts  bool           // what it left is young enough to go by
@@ -140,7 +140,7 @@ type PreviousRun struct {
 	Unread  error          // why nothing is known of it: a newer agent wrote it
 }
 
-// PreviousRun is what is known of the process before this one.
+// PreviousRun returns the state that is known of the process before this one.
 func (d Dir) PreviousRun() PreviousRun {
 	var last alive
 	now := d.now()

@@ -95,7 +95,7 @@ func (l *Links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
 	return wrong
 }
 
-// findings are what audits found, sorted by VIP.
+// findings are the problems that audits found, sorted by VIP.
 func (l *Links) findings() (all []lb.LinkProblem) {
 	if l == nil {
 		return nil

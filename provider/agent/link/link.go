@@ -30,7 +30,7 @@ const (
 	retryEvery = time.Second
 )
 
-// Wire is what answers on links.
+// Wire is the responder on links.
 type Wire interface {
 	Set(context.Context, []onlink.Config) error
 	Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
@@ -43,7 +43,7 @@ type Wire interface {
 	Changed() <-chan struct{}
 }
 
-// Neighbors is what knows which machines of a link are there.
+// Neighbors is the mesh of machines on links: it knows which of them are there.
 type Neighbors interface {
 	Set(context.Context, []mesh.Config) error
 	State() []mesh.LinkState
@@ -82,7 +82,7 @@ type Links struct {
 	wireFailure string
 }
 
-// shown is what others may ask of the links at any time; its lock guards all of it.
+// shown is the state of the links that others may read at any time; its lock guards all of it.
 type shown struct {
 	mu      sync.Mutex
 	links   []Reached
@@ -95,7 +95,7 @@ type Plans struct {
 	Links   []advertise.LinkPlan
 }
 
-// found is what a probe found.
+// found is the outcome of a probe.
 type found struct {
 	subnet netip.Prefix
 	vip    netip.Addr
@@ -207,7 +207,7 @@ func (l *Links) run(ctx context.Context) {
 	}
 }
 
-// onFound takes what a probe found.
+// onFound takes in the outcome of a probe.
 func (l *Links) onFound(found found) {
 	succession := l.successions[found.subnet]
 	if succession == nil {

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/uptime"
 )
 
-// meshed is what the mesh was given last.
+// meshed is the configuration that the mesh was given last.
 type meshed struct {
 	configs []mesh.Config
 	due     time.Duration // when that is tried again; 0: it worked

@@ -54,7 +54,7 @@ type Owners struct {
 	failure string
 }
 
-// NewOwners returns what writes for a Node.
+// NewOwners returns the writer of owners for a Node.
 func NewOwners(log *slog.Logger, client kubernetes.Interface, self string) *Owners {
 	return &Owners{log: log, client: client, self: self, want: latest.New[[]ownerWish](), clock: time.Now, written: map[ownerWish]time.Time{}}
 }

@@ -71,7 +71,7 @@ func (l *Links) Status() []Status {
 	return all
 }
 
-// headline is what status and problems show of a link besides its machines and VIPs.
+// headline is the state of a link besides its machines and VIPs, as status and problems show it.
 type headline struct {
 	subnet          netip.Prefix
 	leaving, reason lb.Reason
@@ -99,8 +99,8 @@ func shownAlike(one, other Reached) bool {
 		})
 }
 
-// Problems are what everybody should know of the links, sorted. What an audit and the wire both know is
-// there once.
+// Problems are the problems of the links that the Node's condition reports, sorted. One that both an audit and the wire
+// find is listed once.
 func (l *Links) Problems() (all []lb.LinkProblem) {
 	for _, reached := range l.Reached() {
 		if reached.wire.Reason != "" {

@@ -112,7 +112,7 @@ func (c *Index) All() sorted.List[advertise.Offer] {
 	return c.offered
 }
 
-// offer is what a Service offers: each of its VIPs with the endpoints of that family. A
+// offer returns the offers of a Service: each of its VIPs with the endpoints of that family. A
 // VIP is its own if the claim of that name says so; what the Service's status says
 // counts for nothing (CVE-2020-8554), but that kube-proxy has no rules for what it does not show.
 func (c *Index) offer(key lb.ServiceKey) []advertise.Offer {

@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/provider/endpoints"
 )
 
-// Service is what the agent needs of a Service.
+// Service is a Service of the cluster, reduced to the fields that the agent needs.
 type Service struct {
 	Key          lb.ServiceKey
 	UID          string
@@ -55,7 +55,7 @@ func frontendOf(s *corev1.Service) advertise.Frontend {
 	return advertise.Frontend{Ports: strings.Join(ports, ","), HealthCheckPort: uint16(s.Spec.HealthCheckNodePort), Proxy: lb.ProxyOf(s.Labels)}
 }
 
-// Claim is what the agent needs of an IPAddress: who holds which VIP.
+// Claim is an IPAddress, reduced to the fields that the agent needs: the holders of a VIP.
 type Claim struct {
 	VIP     netip.Addr
 	Holders []lb.ServiceKey // the first is the parent
@@ -84,7 +84,7 @@ func ClaimOf(obj any) Claim {
 	return claim
 }
 
-// EndpointSlice is what the agent needs of an EndpointSlice.
+// EndpointSlice is an EndpointSlice of the cluster, reduced to the fields that the agent needs.
 type EndpointSlice struct {
 	Service   lb.ServiceKey
 	IPv4      bool

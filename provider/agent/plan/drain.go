@@ -12,7 +12,7 @@ type Drain struct {
 	known bool          // how far the process before this one had come
 }
 
-// Phase is what is announced at the moment.
+// Phase is the phase of a drain: what is announced at the moment.
 type Phase struct {
 	Draining, Withdrawn bool
 	Next                time.Duration // until the phase ends; 0: it does not by itself

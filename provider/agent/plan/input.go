@@ -124,7 +124,7 @@ func PrefixesIn(set *netipx.IPSet) []netip.Prefix {
 	return set.Prefixes()
 }
 
-// SetOf is what a builder has collected, without what it could not read.
+// SetOf returns the set that a builder has collected, which is empty where it failed.
 func SetOf(b *netipx.IPSetBuilder) *netipx.IPSet {
 	set, err := b.IPSet()
 	if err != nil {

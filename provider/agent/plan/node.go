@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// Node is what the agent needs of a Node.
+// Node is a Node of the cluster, reduced to the fields that the agent needs.
 type Node struct {
 	routing.Node
 	Identity     inventory.NodeIdentity
@@ -26,7 +26,7 @@ type Condition struct {
 	Reason, Message string
 }
 
-// ShuttingDown is what a kubelet says of a Node that is not ready because its machine is
+// ShuttingDown is the message of a kubelet on a Node that is not ready because its machine is
 // about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
 const ShuttingDown = "node is shutting down"
 

@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// Plan is what is to be said and to be in the kernel.
+// Plan is the desired state of the announcements and of the kernel.
 type Plan struct {
 	BGP     bgp.Config
 	Routing routing.Table
@@ -62,7 +62,7 @@ func ownCIDRs(self Node, refused []routing.Refusal) []netip.Prefix {
 	})
 }
 
-// RoutingView is what routes are planned from. down are the addresses of routers that
+// RoutingView returns the view that routes are planned from. down are the addresses of routers that
 // lost their session while another one has its own.
 func RoutingView(in Inputs, m inventory.Machine, mode inventory.Mode, down map[netip.Addr]bool) routing.View {
 	self := in.Self.Node

@@ -39,7 +39,7 @@ type ModeTransition struct {
 	waits bool      // for Begin
 }
 
-// Step is what holds at one moment.
+// Step is the state of a transition at one moment.
 type Step struct {
 	Routes    inventory.Mode  // that routes are planned in
 	Tunnel    bool            // there is one
@@ -48,17 +48,17 @@ type Step struct {
 	AlsoVXLAN inventory.VXLAN // that a tunnel takes packets with as well; zero: none
 }
 
-// StepOf is what holds of an inventory while nothing is under way.
+// StepOf returns the step of an inventory while no transition is under way.
 func StepOf(inv *inventory.Inventory) Step {
 	return CarriageOf(inv).step()
 }
 
-// step is what holds where packets are carried in one way alone.
+// step returns the step where packets are carried in one way alone.
 func (c Carriage) step() Step {
 	return Step{Routes: c.Mode, Tunnel: c.Mode == inventory.ModeOverlay, Fabric: c.Mode == inventory.ModeFabric, VXLAN: c.VXLAN}
 }
 
-// Change takes what is in force. The first one, and one after or before a CNI's
+// Change begins the transition to the carriage that is in force. The first one, and one after or before a CNI's
 // own routes, is no change that anything could be made ready for.
 func (s *ModeTransition) Change(to Carriage, now time.Time) {
 	if to == s.to {
@@ -78,7 +78,7 @@ func (s *ModeTransition) Begin(now time.Time) {
 	}
 }
 
-// At returns what holds now, and how long it does; 0: for good.
+// At returns the step at a time, and how long it lasts; 0: for good.
 func (s *ModeTransition) At(now time.Time) (st Step, left time.Duration) {
 	st = s.to.step()
 	past := now.Sub(s.since)
@@ -98,8 +98,8 @@ func (s *ModeTransition) At(now time.Time) (st Step, left time.Duration) {
 	return st, 2*s.Pause - past
 }
 
-// tunnels returns what the tunnel sends with while a change is under way, and what it takes
-// packets with besides: at first what others will send with, then what they sent with. Of three
+// tunnels returns the parameters that the tunnel sends with while a transition is under way, and those that it receives
+// with besides: at first those that others will send with, then those that they sent with. Of three
 // within ten seconds the first is forgotten, unless it is the last one too.
 func (s *ModeTransition) tunnels(early bool) (sends, also inventory.VXLAN) {
 	switch {

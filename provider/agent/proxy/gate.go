@@ -34,7 +34,7 @@ const (
 	askFirstWithin = time.Second
 )
 
-// Prober says what kube-proxy has rules for: [kubeproxy.Prober].
+// Prober is the probe of kube-proxy's rules: [kubeproxy.Prober].
 type Prober interface {
 	Ask(context.Context, kubeproxy.Round, []advertise.Question) []advertise.Answer
 	Connects(kubeproxy.Round) bool
@@ -53,7 +53,7 @@ type asker struct {
 	there   []advertise.Question // rules that are seen for the first time
 }
 
-// round is what is asked, and with what.
+// round is a round of questions, and the means by which they are asked.
 type round struct {
 	with      kubeproxy.Round
 	questions []advertise.Question
@@ -239,7 +239,7 @@ func (g *Gate) Observe(known plan.Plan, with kubeproxy.Round, now time.Time) tim
 	return next
 }
 
-// sort tells what is announced without rules, and whose rules are gone, from what waits.
+// sort collects the questions whose VIPs are announced without rules, and counts those whose rules are gone.
 func (g *Gate) sort(planned plan.Plan) {
 	g.overdue, g.lost = nil, 0
 	for _, q := range g.last.questions {
@@ -252,7 +252,7 @@ func (g *Gate) sort(planned plan.Plan) {
 	}
 }
 
-// RulesLost is what the Node's condition reports of rules that are gone.
+// RulesLost returns the number of questions whose rules are gone, and of how many, as the Node's condition reports them.
 func (g *Gate) RulesLost() lb.RulesLost {
 	if g.lost == 0 {
 		return lb.RulesLost{}

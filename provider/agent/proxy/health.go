@@ -34,7 +34,7 @@ type Health struct {
 	genuine bool // what it said last is something that kube-proxy alone says
 }
 
-// Answer is what kube-proxy says.
+// Answer is the answer of kube-proxy to a question about its health.
 type Answer int
 
 // What kube-proxy can say.

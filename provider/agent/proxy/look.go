@@ -34,7 +34,7 @@ type lookout struct {
 	there   []advertise.Question // that were seen for the first time, since all were last looked for
 }
 
-// update says what there is to look for. What changed counts as not seen yet.
+// update sets the rules to look for. A question that changed counts as not seen yet.
 func (l *lookout) update(all []advertise.Question) {
 	passing, seen := make([]advertise.Question, len(all)), make(map[advertise.Question]bool, len(all))
 	for i, q := range all {
@@ -71,7 +71,7 @@ func (l *lookout) look(ctx context.Context, with kubeproxy.Round) (there, gone [
 	return there, gone
 }
 
-// turn is what is looked for next.
+// turn returns the next rules to look for.
 func (l *lookout) turn(with kubeproxy.Round) (some []advertise.Question) {
 	count := len(l.passing)
 	if count == 0 {

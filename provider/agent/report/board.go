@@ -21,7 +21,7 @@ type Board struct {
 	status atomic.Pointer[Status]
 }
 
-// Ask is what is asked when somebody looks, from any goroutine.
+// Ask are the functions that are called at each request, from any goroutine.
 type Ask struct {
 	Sessions func(context.Context) []bgp.SessionState
 	LastSeen func() map[string]time.Duration // when the API server said anything about each kind

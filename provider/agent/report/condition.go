@@ -132,14 +132,14 @@ type Writer struct {
 	last        written
 }
 
-// written is what was written last, over what, and when: until the watch shows it,
+// written is the condition that was written last, over which one, and when: until the watch shows it,
 // it is not to be written again.
 type written struct {
 	over, c plan.Condition
 	at      time.Time
 }
 
-// shownAt is what a Node bears by now that was seen to bear a condition.
+// shownAt returns the condition that a Node bears by now, of which the watch shows seen.
 func (l written) shownAt(seen plan.Condition, now time.Time) plan.Condition {
 	if l.over == seen && now.Sub(l.at) < writeTimeout {
 		return l.c
@@ -154,7 +154,7 @@ func NewWriter(log *slog.Logger, client kubernetes.Interface, nodeName string, n
 	}
 }
 
-// Set says what the condition should be. It never waits.
+// Set sets the desired condition. It never waits.
 func (w *Writer) Set(c plan.Condition) { w.want.Put(c) }
 
 // Run writes what is wanted, the latest, until ctx ends.

@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/routing/kernel"
 )
 
-// Metrics are what the agent counts, and what it is asked for at each scrape.
+// Metrics are the agent's metrics: counters, and gauges that are read at each scrape.
 type Metrics struct {
 	registry *prometheus.Registry
 	passes   *prometheus.CounterVec

@@ -16,7 +16,7 @@ import (
 // stuckAfter is how long a pass may be overdue until the agent counts as stuck.
 const stuckAfter = 2 * time.Minute
 
-// Status is what /status shows. No password is ever in it.
+// Status is the content of /status. No password is ever in it.
 type Status struct {
 	Place
 	State
@@ -47,7 +47,7 @@ type State struct {
 	At           time.Time `json:"at"`
 }
 
-// Lists are what is long, and worked out when somebody looks.
+// Lists are the long parts of the status, made at each request.
 type Lists struct {
 	Routes   RoutesStatus     `json:"routes"`
 	Sessions []SessionStatus  `json:"sessions"`
@@ -63,7 +63,7 @@ type Lists struct {
 	Staleness map[string]float64 `json:"stalenessSeconds"`
 }
 
-// Basis is what [Lists] and the metrics are made of.
+// Basis is the data that [Lists] and the metrics are made of.
 type Basis struct {
 	Settings []kernel.Setting
 	Plan     plan.Plan

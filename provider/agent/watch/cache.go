@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// objectCache keeps what the agent needs of each object of one kind, and nothing else of
-// it: an informer would keep the objects. It is filled by a reflector.
+// objectCache is a cache of the objects of one kind, each reduced to the part that the agent needs:
+// an informer would keep whole objects. It is filled by a reflector.
 //
 // Its lock is shared by all caches of an agent, so that a snapshot is of one moment.
 type objectCache[V any] struct {
@@ -55,7 +55,7 @@ var reconnect = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter
 // thousand objects is a message of its own, and they take several times as long.
 type whole struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported is what a reflector asks before it has a list streamed.
+// IsWatchListSemanticsUnSupported reports that lists are not streamed; a reflector asks this first.
 func (whole) IsWatchListSemanticsUnSupported() bool { return true }
 
 // follow fills the cache from the objects of a client until the context ends.

@@ -60,7 +60,7 @@ type Sources struct {
 	following  following
 }
 
-// caches are what is kept of each kind of object. They share the lock of [Sources].
+// caches are the caches of all kinds of objects. They share the lock of [Sources].
 type caches struct {
 	self      *objectCache[plan.Node]
 	services  *objectCache[offers.Service]
@@ -79,7 +79,7 @@ type accepted struct {
 	lastSeen  time.Time     // the API server said anything about it
 }
 
-// following is what is followed at the moment.
+// following is the set of watches at the moment, with the functions that stop them.
 type following struct {
 	serviceLabels []string // keys; see followServices
 	stopServices  context.CancelFunc
@@ -240,7 +240,7 @@ func (s *Sources) Accept(ctx context.Context, followed source.Followed, err erro
 // clocksDiffer is how far this machine's clock may be ahead of the controller's.
 const clocksDiffer = 10 * time.Minute
 
-// tryOut has what is tried count until its time is over.
+// tryOut has the inventory of a trial count until the trial is over.
 func (s *Sources) tryOut(ctx context.Context, followed source.Followed) {
 	if followed.Trial == nil {
 		return
@@ -350,7 +350,7 @@ func (s *Sources) missing() string {
 	return ""
 }
 
-// passwords are what the Secrets say, or what they said to the process before this one.
+// passwords returns the passwords in the Secrets, or those that the process before this one knew of Secrets that are not listed yet.
 func (s *Sources) passwords() map[inventory.SecretKey]bgp.Password {
 	out := map[inventory.SecretKey]bgp.Password{}
 	for key, password := range s.restored.Passwords {

@@ -10,7 +10,7 @@ import (
 	"plinth.dev/plinth/provider/taken"
 )
 
-// ofPools is what Nodes have of pools, as of a version.
+// ofPools are the addresses of Nodes that pools contain, as of a version.
 type ofPools struct {
 	list []netip.Prefix // never changed; nil: it is to be made
 	at   uint64         // a [plan.Version.Taken]
@@ -18,7 +18,7 @@ type ofPools struct {
 	departed departed
 }
 
-// departed is what Nodes had of pools that bear the label no more, or are gone.
+// departed are the addresses of pools that Nodes had which bear the label no more, or are gone.
 type departed struct {
 	since       map[netip.Prefix]time.Time
 	forgets     *time.Timer // when the next of these is forgotten; nil: none ever was to be
@@ -33,7 +33,7 @@ func (s *Sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 	}
 }
 
-// depart has what Nodes had of pools count for a while: they bear no label any more, or bore it when the process before this one ended.
+// depart keeps addresses of pools that Nodes had for a while: these bear no label any more, or bore it when the process before this one ended.
 func (s *Sources) depart(had []netip.Prefix) {
 	now := time.Now()
 	for _, p := range had {
@@ -77,7 +77,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// takenNow is what Nodes have of pools: those that bear the label, and for a while those that bore it. It is asked with the lock held.
+// takenNow returns the addresses of Nodes that pools contain: of Nodes that bear the label, and for a while of those that bore it. The lock is held.
 func (s *Sources) takenNow(now time.Time) []netip.Prefix {
 	s.forget(now)
 	if s.taken.list != nil && s.taken.at == s.version.Taken {
@@ -118,7 +118,7 @@ func (s *Sources) isSynced(now time.Time) bool {
 // takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.
 const takenOfNode = 64
 
-// reduceTaken keeps what a Node has that no VIP is given from.
+// reduceTaken reduces a Node to its addresses and pod CIDRs, which no VIP is given from.
 func reduceTaken(obj any) (has []netip.Prefix) {
 	all := taken.By(obj)
 	for _, t := range all[:min(len(all), takenOfNode)] {

@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/provider/agent/plan"
 )
 
-// unread is what the API server has and this agent does not read, since a newer version
+// unread is the part of the API server's objects that this agent does not read, since a newer version
 // stored it. What was known of it before holds.
 type unread struct {
 	inventory error             // nil: it is read
@@ -32,7 +32,7 @@ func (u *unread) claim(name string, now *offers.Claim) {
 	u.claims[name] = now.Unread
 }
 
-// report is what the Node's condition reports of it; zero: all is read.
+// report returns what is unread as the Node's condition reports it; zero: all is read.
 func (u *unread) report() (known lb.Unread) {
 	if u.inventory != nil {
 		known.Inventory = u.inventory.Error()
@@ -43,7 +43,7 @@ func (u *unread) report() (known lb.Unread) {
 	return known
 }
 
-// Unread is what the API server has and is not read at the moment.
+// Unread returns the inventory and the claims that the API server has and this agent does not read at the moment.
 func (s *Sources) Unread() lb.Unread {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Sources) Unread() lb.Unread {
 }
 
 // readClaim is [offers.ClaimOf] for objects of a format that this agent reads. Of another one it
-// is what was known: to this process, or to the one before it. The lock is held.
+// returns the claim that was known before: to this process, or to the one before it. The lock is held.
 func (s *Sources) readClaim(obj any) offers.Claim {
 	ip := obj.(*networkingv1.IPAddress)
 	err := inventory.CheckFormat("ipaddress "+ip.Name, ip.Annotations, lb.ClaimFormat)
@@ -66,13 +66,13 @@ func (s *Sources) readClaim(obj any) offers.Claim {
 	return c
 }
 
-// restored is what the process before this one knew. It is never changed.
+// restored are the inputs that the process before this one knew. They are never changed.
 type restored struct {
 	plan.Inputs
 	claims map[string]offers.Claim // by the name of the IPAddress
 }
 
-// Restore has what the process before this one knew count for what is not heard of yet. It is called before
+// Restore lets the inputs of the process before this one count until the API server has listed the objects. It is called before
 // Start.
 func (s *Sources) Restore(in plan.Inputs) {
 	s.restored = restoredOf(in)

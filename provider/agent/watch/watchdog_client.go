@@ -17,7 +17,7 @@ type watchdogClient struct {
 	seen func()
 }
 
-// IsWatchListSemanticsUnSupported is what informers ask of a client.
+// IsWatchListSemanticsUnSupported reports whether the client cannot stream lists, which informers ask first.
 func (h watchdogClient) IsWatchListSemanticsUnSupported() bool {
 	c, says := h.Interface.(interface{ IsWatchListSemanticsUnSupported() bool })
 	return says && c.IsWatchListSemanticsUnSupported()
