@@ -131,6 +131,6 @@ func trim(f informers.SharedInformerFactory) error {
 func (c *Cloud) guard(ctx context.Context) {
 	guard := installation.Guard{Client: c.client, Namespace: c.options.Namespace, Lease: c.options.Lease, LeaseIn: c.options.LeaseIn, Program: source.Program(), Log: c.log, Events: c.recorder}
 	if err := guard.Wait(ctx); err != nil {
-		c.log.Info("No longer waiting for an installation in another namespace", "err", err)
+		c.log.Info("stopped waiting for an installation in another namespace", "err", err)
 	}
 }

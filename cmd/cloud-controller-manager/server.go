@@ -99,7 +99,7 @@ func untilItAnswers(ctx context.Context, config *rest.Config, limit time.Duratio
 		err := answer(ctx, client)
 		switch {
 		case err == nil && said != "":
-			klog.InfoS("The API server answers", "server", config.Host)
+			klog.InfoS("Reached the API server", "server", config.Host)
 			return nil
 		case err == nil:
 			return nil

@@ -58,7 +58,7 @@ func run(ctx context.Context, flags *flags) error {
 	klog.SetSlogLogger(slog.New(log))
 	debug.SetGCPercent(gcPercent)
 	if err := serveNode(ctx, flags); err != nil {
-		slog.Error("the agent ends", "err", err)
+		slog.Error("ending after an error", "err", err)
 		return loggedError{err}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (f *flags) serve(ctx context.Context, h http.Handler) (stop func(), err err
 // machine would fight, and one that is to follow another has touched nothing until that has ended.
 func serve(ctx context.Context, flag, addr string, handler http.Handler) (stop func(), err error) {
 	listener, err := listen(ctx, addr, func() {
-		slog.Warn("another agent of this machine, or another program, listens here: waiting for its end", "flag", flag, "address", addr)
+		slog.Warn("waiting for another agent of this machine, or another program, which listens here, to end", "flag", flag, "address", addr)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
@@ -211,7 +211,7 @@ func serveOnceFree(flag, addr string, handler http.Handler) (stop func(), err er
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	slog.Warn("another program of this machine listens here: nothing is served here until it ends", "flag", flag, "address", addr)
+	slog.Warn("cannot serve until another program of this machine, which listens here, ends", "flag", flag, "address", addr)
 	ctx, cancel := context.WithCancel(context.Background()) // stop ends it: a leaving agent has metrics until it has left
 	ended := make(chan struct{})
 	go func() {
@@ -224,7 +224,7 @@ func serveOnceFree(flag, addr string, handler http.Handler) (stop func(), err er
 			return
 		}
 		defer serveAt(listener, flag, handler)()
-		slog.Info("the address is free: serving", "flag", flag, "address", addr)
+		slog.Info("serving, since the address is free", "flag", flag, "address", addr)
 		<-ctx.Done()
 	}()
 	return func() { cancel(); <-ended }, nil
@@ -234,7 +234,7 @@ func serveAt(listener net.Listener, flag string, h http.Handler) (stop func()) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("serving ended", "flag", flag, "err", err)
+			slog.Error("stopped serving", "flag", flag, "err", err)
 		}
 	}()
 	return func() { _ = server.Close(); _ = listener.Close() }

@@ -61,7 +61,7 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 			return fmt.Errorf("reading a certificate that was just made: %w", err)
 		}
 		pair = &made
-		s.Log.Info("the inventory webhook has a new certificate", "because", why.Error(), "until", pair.Leaf.NotAfter)
+		s.Log.Info("made a new certificate for the inventory webhook", "because", why.Error(), "until", pair.Leaf.NotAfter)
 	}
 	if err := s.trust(ctx, config, secret.Data[keyAuthorities]); err != nil {
 		return err

@@ -58,7 +58,7 @@ func (s *Server) Run(ctx context.Context) {
 			continue
 		}
 		if err.Error() != said {
-			s.Log.Error("the inventory webhook does not serve", "address", s.Address, "err", err)
+			s.Log.Error("cannot serve the inventory webhook", "address", s.Address, "err", err)
 		}
 		said = err.Error()
 		pause(ctx, retryEvery)
@@ -125,7 +125,7 @@ func (s *Server) keepCertificate(ctx context.Context) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			if next = retryEvery; err.Error() != s.failed {
-				s.Log.Error("the certificate of the inventory webhook is not in order", "err", err)
+				s.Log.Error("cannot keep the certificate of the inventory webhook in order", "err", err)
 			}
 			s.failed = err.Error()
 		case err == nil:

@@ -304,7 +304,7 @@ func TestAPortThatIsTakenIsToldAndTheCertificateKept(t *testing.T) {
 	})
 	cancel()
 	<-ended
-	if strings.Count(log.String(), "does not serve") != 1 {
+	if strings.Count(log.String(), "cannot serve") != 1 {
 		t.Errorf("log:\n%s", log.String())
 	}
 }

@@ -179,7 +179,7 @@ func (a *Agent) restore() {
 	case err != nil:
 		a.o.Log.Info("starting without a state", "why", err)
 	case !before.Counts:
-		a.o.Log.Info("the state on disk is too old to go by")
+		a.o.Log.Info("starting without the state on disk: it is too old")
 	default:
 		a.known.restored = &in
 		if before.Follows {
@@ -210,7 +210,7 @@ func (a *Agent) follow(before disk.PreviousRun) {
 	}
 	if before.Booted {
 		a.grace.until = time.Now().Add(a.grace.boot)
-		a.o.Log.Info("the machine has booted: the API server and kube-proxy are given time", "grace", a.grace.boot)
+		a.o.Log.Info("giving the API server and kube-proxy time: the machine has booted", "grace", a.grace.boot)
 	}
 }
 
@@ -296,10 +296,10 @@ func (a *Agent) checkSettings() {
 		found, _ = kernel.BadSettings(machine.Addresses, a.planned.plan.Routing.Routes)
 	}
 	if err != nil {
-		a.o.Log.Warn("kernel settings", "err", err)
+		a.o.Log.Warn("cannot read or change kernel settings", "err", err)
 	}
 	if !slices.Equal(found, a.reporting.settings) && len(found) > 0 {
-		a.o.Log.Warn("kernel settings stand in the way of pods' packets", "settings", fmt.Sprint(found))
+		a.o.Log.Warn("found kernel settings that stand in the way of pods' packets", "settings", fmt.Sprint(found))
 	}
 	a.reporting.settings = found
 }

@@ -103,7 +103,7 @@ func (a *Agent) answer(missing string, now time.Time) {
 func tellCoarse(log *slog.Logger, before, now []netip.Prefix) {
 	for _, p := range now {
 		if !slices.Contains(before, p) {
-			log.Warn("a pool has addresses of so many Nodes that the addresses around these are not answered for, either", "pool", p)
+			log.Warn("excluded the addresses around those of Nodes from answers, too: the pool has those of very many", "pool", p)
 		}
 	}
 }

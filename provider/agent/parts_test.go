@@ -63,8 +63,8 @@ func TestAFailureIsLoggedWhenItChanges(t *testing.T) {
 		got = append(got, said)
 	}
 	want := []string{
-		`"not all is as planned" err="no buffer space"`, `"not all is as planned" err="file exists"`,
-		`"all is as planned again"`, `"not all is as planned" err="no buffer space"`,
+		`"failed to carry out all of the plan" err="no buffer space"`, `"failed to carry out all of the plan" err="file exists"`,
+		`"carried out all of the plan again"`, `"failed to carry out all of the plan" err="no buffer space"`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -136,10 +136,10 @@ func tellRefusals(log *slog.Logger, before, now []routing.Refusal) {
 			continue
 		}
 		if told++; told > refusalsTold {
-			log.Warn("more pod CIDRs have no route; see /status", "all", len(now))
+			log.Warn("found no route for more pod CIDRs; see /status", "all", len(now))
 			return
 		}
-		log.Warn("a pod CIDR has no route", "node", refusal.Node, "cidr", refusal.CIDR, "reason", refusal.Reason, "holder", refusal.Other)
+		log.Warn("found no route for a pod CIDR", "node", refusal.Node, "cidr", refusal.CIDR, "reason", refusal.Reason, "holder", refusal.Other)
 	}
 }
 
@@ -156,7 +156,7 @@ func (a *Agent) apply(ctx context.Context) error {
 		tunnelErr = a.outside.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
 	if first := a.planned.reached.Retried; len(first) > 0 {
-		a.o.Log.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "failed", len(a.planned.reached.Failed))
+		a.o.Log.Warn("retried routes that the kernel refused at first", "refused", len(first), "first", first[0], "failed", len(a.planned.reached.Failed))
 	}
 	if a.planned.reached.Changed > 0 {
 		a.o.Log.Info("changed routes", "changed", a.planned.reached.Changed, "held", a.planned.reached.Have, "wanted", a.planned.reached.Want)
@@ -187,9 +187,9 @@ func (a *Agent) tellFailure(err error) {
 	switch {
 	case said == a.reporting.failure:
 	case err != nil:
-		a.o.Log.Error("not all is as planned", "err", err)
+		a.o.Log.Error("failed to carry out all of the plan", "err", err)
 	default:
-		a.o.Log.Info("all is as planned again")
+		a.o.Log.Info("carried out all of the plan again")
 	}
 	a.reporting.failure = said
 }

@@ -148,11 +148,11 @@ func (a *Agent) tellUnread() {
 	}
 	for _, what := range now.Sentences() {
 		if !slices.Contains(a.reporting.unread.Sentences(), what) {
-			a.o.Log.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
+			a.o.Log.Error("cannot read what a newer version stored; what was known before stays in force", "err", what)
 		}
 	}
 	if now == (lb.Unread{}) {
-		a.o.Log.Info("all that is stored can be read again")
+		a.o.Log.Info("can read all that is stored again")
 	}
 	a.reporting.unread = now
 }

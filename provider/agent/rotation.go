@@ -124,7 +124,7 @@ func (r *rotation) fallBack(state *rotating, seen observation, lasted time.Durat
 	if lasted < patience {
 		return patience - lasted
 	}
-	r.log.Warn("the new password does not bring the session up; the former one is tried again", "session", seen.session, "secret", state.key)
+	r.log.Warn("trying the former password again: the new one does not bring the session up", "session", seen.session, "secret", state.key)
 	state.tried, state.rejects = seen.latest, true
 	r.take(state, state.good, seen.now)
 	return alternate

@@ -19,10 +19,10 @@ func (a *Agent) admit(now time.Time) {
 	for _, passage := range a.kubeProxy.gate.Apply(&a.inputs, now) {
 		switch {
 		case passage.Evidence == advertise.Gone:
-			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", passage)
+			tell(slog.LevelWarn, "lost kube-proxy's rules for a VIP", passage)
 			continue
 		case passage.Question.Lost:
-			tell(slog.LevelInfo, "kube-proxy's rules for a VIP are there again", passage)
+			tell(slog.LevelInfo, "found kube-proxy's rules for a VIP again", passage)
 			continue
 		case passage.Evidence == advertise.Overdue:
 			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", passage)

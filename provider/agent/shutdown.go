@@ -71,7 +71,7 @@ func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 	defer cancel()
 	a.drain.Asked = true
 	if !a.workUntil(ctx, kernelEvents, func() bool { return a.phase.Withdrawn }) {
-		a.o.Log.Warn("the drain came to no end", "pending", a.waiting.what)
+		a.o.Log.Warn("failed to end the drain in time", "pending", a.waiting.what)
 	}
 }
 

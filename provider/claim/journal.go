@@ -164,7 +164,7 @@ func (j *Journal) counted(writes int64) {
 	if j.writes = writes; writes >= known {
 		return
 	}
-	j.log.Error("etcd was restored from a backup: configmap "+ReleasedName+" was written less often than is known", "before", known, "now", writes)
+	j.log.Error("found etcd restored from a backup: configmap "+ReleasedName+" was written less often than is known", "before", known, "now", writes)
 	now := &Memory{fileFormat, known, map[netip.Addr]Entry{}}
 	if earlier != nil { // it is restored once more
 		now.Writes = max(known, earlier.Writes)
@@ -220,7 +220,7 @@ func (j *Journal) claims() map[netip.Addr]Entry {
 // be read, nothing is known.
 func (j *Journal) Load() {
 	late := time.AfterFunc(diskWithin, func() {
-		j.log.Error("which VIPs were held before is being read for long, and this process neither leads nor answers probes before it is; does the disk answer?", "file", j.file)
+		j.log.Error("still reading which VIPs were held before, and this process neither leads nor answers probes before that ends; does the disk answer?", "file", j.file)
 	})
 	text, err := os.ReadFile(j.file)
 	late.Stop()

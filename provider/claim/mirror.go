@@ -143,7 +143,7 @@ func (m *Mirror) add(obj any) {
 	}
 	m.saw(object.ResourceVersion)
 	if err := CheckFormat(object); err != nil {
-		m.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", object.Name, "err", err)
+		m.log.Error("cannot read a claim that a newer version wrote; what was known before holds", "vip", object.Name, "err", err)
 		return
 	}
 	claim, ours := Read(object)

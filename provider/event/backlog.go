@@ -137,7 +137,7 @@ func (b *Backlog) reportDropped() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.dropped > 0 {
-		b.log.Warn("there were more Events than can wait; those beyond were dropped", "dropped", b.dropped, "most", maxBacklog)
+		b.log.Warn("dropped Events, since more were pending than are kept", "dropped", b.dropped, "most", maxBacklog)
 		b.dropped = 0
 	}
 }

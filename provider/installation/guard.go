@@ -60,7 +60,7 @@ func (g *Guard) Wait(ctx context.Context) error {
 		}
 		if ctx.Err() == nil && why != said {
 			said = why
-			g.Log.Error("This controller does nothing: " + why)
+			g.Log.Error("refusing to act: " + why)
 			lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: g.LeaseIn, Name: g.Lease}
 			g.Events.Event(lease, v1.EventTypeWarning, reasonOther, "This controller does nothing: "+why)
 		}
@@ -111,7 +111,7 @@ func (g *Guard) others(ctx context.Context) string {
 	all, err := Find(ctx, g.Client, g.Lease)
 	if apierrors.IsForbidden(err) && g.established(ctx) {
 		if !g.warned {
-			g.Log.Warn("It is not known whether another namespace has an installation: apply the newer ClusterRole of the controller", "err", err)
+			g.Log.Warn("cannot tell whether another namespace has an installation: apply the newer ClusterRole of the controller", "err", err)
 		}
 		g.warned = true
 		return ""

@@ -55,7 +55,7 @@ func (w *Waiting) lookAt(l *coordinationv1.Lease) {
 	own.ReadLease(l)
 	switch {
 	case own.parkedFor() != "":
-		w.say(slog.LevelError, "This controller never leads: its installation was moved", "to", own.parkedFor(), "back", moveCommand(own.parkedFor(), w.Namespace))
+		w.say(slog.LevelError, "Refusing to lead: the installation was moved", "to", own.parkedFor(), "back", moveCommand(own.parkedFor(), w.Namespace))
 	case own.Holder == "":
 	case own.OtherProgram() != "":
 		w.say(slog.LevelError, "Waiting to lead: the cloud controller manager of another program holds the lease. A cluster has one: k3s and RKE2 end theirs with disable-cloud-controller: true",

@@ -81,7 +81,7 @@ func (u *unmatched) report(ctx context.Context) {
 	}
 	u.reported = data
 	u.reportLacking(machines)
-	u.log.Info("unmatched nodes and machines changed", "nodes", len(nodes), "machines", len(machines))
+	u.log.Info("reported unmatched nodes and machines", "nodes", len(nodes), "machines", len(machines))
 }
 
 // reportLacking records an Event for machines that lack a Node and did not before.

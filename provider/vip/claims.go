@@ -180,7 +180,7 @@ func (b *store) refresh(ctx context.Context, addr netip.Addr) error {
 		sink{b}.ObserveDeleted(addr, "")
 		return nil
 	case err == nil && claim.LostLabel(obj):
-		b.log.Warn("a claim has lost its label, which is put back", "vip", addr)
+		b.log.Warn("putting back the label that a claim has lost", "vip", addr)
 		obj, err = b.claims.Label(ctx, obj)
 	}
 	if err != nil {
@@ -210,7 +210,7 @@ func (b *store) observe(obj *networkingv1.IPAddress, live bool) {
 	object, ours := claim.Read(obj)
 	switch err := claim.CheckFormat(obj); {
 	case err != nil:
-		b.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", obj.Name, "err", err)
+		b.log.Error("cannot read a claim that a newer version wrote; what was known before holds", "vip", obj.Name, "err", err)
 	case ours:
 		b.observeObject(object, live)
 	case object.Addr.IsValid():

@@ -84,7 +84,7 @@ func (b *store) writeHomes(ctx context.Context) {
 	b.homes.onLinks = len(inv.Links()) > 0
 	for _, o := range b.strayHomes() {
 		if err := b.writeHome(ctx, o.Addr); err != nil && ctx.Err() == nil {
-			b.log.Warn("the machines that are to answer for a VIP could not be written", "vip", o.Addr, "err", err)
+			b.log.Warn("cannot write which machines are to answer for a VIP", "vip", o.Addr, "err", err)
 			b.homes.onLinks = true
 			b.homes.look()
 			return

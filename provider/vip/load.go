@@ -216,7 +216,7 @@ func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 		b.log.Info("took over a VIP from a status", "service", keyOf(svc), "vip", a)
 	}
 	for _, d := range denied {
-		b.log.Info("a VIP in a status is not taken over", "service", keyOf(svc), "vip", d.Address, "reason", d.Reason)
+		b.log.Info("did not take over a VIP from a status", "service", keyOf(svc), "vip", d.Address, "reason", d.Reason)
 	}
 	return effects
 }

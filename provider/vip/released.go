@@ -113,7 +113,7 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []ipam
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 	now, err := r.balancer.journal.ReadReleased(ctx)
 	if errors.Is(err, claim.ErrUnreadable) {
-		r.balancer.log.Error("it is forgotten", "err", err)
+		r.balancer.log.Error("discarded the record of released VIPs", "err", err)
 		err = nil
 	}
 	if err != nil {

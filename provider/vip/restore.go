@@ -18,7 +18,7 @@ const countAhead = 1000
 // (kubernetes/kubernetes#107457), so all that this process knows of Services, Nodes and VIPs may
 // never have been. What it knew of claims before, the next process finds in the journal's file.
 func (b *Controller) endRestored() {
-	b.log.Error("the API server's store was restored from a backup; starting anew")
+	b.log.Error("starting anew: the API server's store was restored from a backup")
 	b.stop()
 	b.journal.Save()
 	b.options.Restart()

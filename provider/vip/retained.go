@@ -52,7 +52,7 @@ func (r *retainedVIPs) report(state *ipam.State, inv *inventory.Inventory) {
 				says = "is kept and announced, but is taken by " + who + ", too"
 			}
 			if told[k] = says; r.told[k] != says {
-				r.log.Warn("a VIP is kept that would not be given now", "vip", held.Addr, "service", holder.Service, "reason", reason)
+				r.log.Warn("kept a VIP that would not be given now", "vip", held.Addr, "service", holder.Service, "reason", reason)
 				r.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", held.Addr, says)
 			}
 		}

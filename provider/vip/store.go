@@ -105,7 +105,7 @@ func (b *store) note(verb func(*ipam.State)) {
 // carryOut carries out the effects of a change of the state.
 func (b *store) carryOut(effects ipam.Effects) {
 	for _, s := range effects.Stale {
-		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", s.Service, "vip", s.Addr)
+		b.log.Warn("found an address in a status that its Service does not hold; nobody else gets it before that is cleared", "service", s.Service, "vip", s.Addr)
 	}
 	if effects.Quarantine {
 		b.writeReleasedSoon()

@@ -160,7 +160,7 @@ func TestAnInstallationIsMovedThoughTheMoverDiesAfterEachWrite(t *testing.T) {
 	for ; !c.moveOnce(plinth); deaths++ {
 		if third == nil { // somebody scales it up again, or Git does
 			third = c.in(oldNamespace)
-			c.logged("This controller never leads")
+			c.logged("Refusing to lead")
 		}
 		if wrote := c.wrote(begin); c.acceptedIn(newNamespace) == "" && len(wrote) > 0 {
 			t.Fatalf("after %d deaths, before it was moved, a controller wrote %v", deaths, wrote)

@@ -73,17 +73,17 @@ func (s *Saver) WriteAlive(last Handover) { s.alive.Put(s.Dir.alive(last)) }
 
 func (s *Saver) writeInputs(in plan.Inputs) {
 	if err := s.Dir.Save(in); err != nil {
-		s.log.Warn("the state was not saved", "err", err)
+		s.log.Warn("failed to save the state", "err", err)
 	}
 }
 
 func (s *Saver) writeAlive(last alive) {
 	if err := s.Dir.write(AliveFile, last); err != nil {
-		s.log.Warn("no sign of life on disk", "err", err)
+		s.log.Warn("failed to write the sign of life", "err", err)
 	}
 	if !s.Dir.last.isThere(s.Dir.dir) {
 		if !s.gone.Swap(true) {
-			s.log.Warn("the saved state is not what was written: it is written again", "folder", s.Dir.dir)
+			s.log.Warn("found the saved state changed; writing it again", "folder", s.Dir.dir)
 		}
 	}
 }

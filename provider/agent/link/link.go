@@ -271,7 +271,7 @@ func (l *Links) decide(ctx context.Context) (next time.Duration) {
 	}
 	err := l.wire.Set(ctx, configs)
 	if ctx.Err() == nil {
-		l.wireFailure = tellNew(l.log, "not all addresses can be answered for", l.wireFailure, err)
+		l.wireFailure = tellNew(l.log, "cannot answer for all addresses", l.wireFailure, err)
 	}
 	if err != nil {
 		next = sooner(next, retryEvery)

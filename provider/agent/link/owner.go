@@ -73,7 +73,7 @@ const ownerTimeout = 10 * time.Second
 // Run writes what is wanted, the latest, until ctx ends.
 func (w *Owners) Run(ctx context.Context) {
 	if len(validation.IsValidLabelValue(w.self)) > 0 {
-		w.log.Warn("claims do not say what this machine answers for: the Node's name is too long for a label", "node", w.self)
+		w.log.Warn("cannot label claims of VIPs that this machine answers for: the Node's name is too long for a label", "node", w.self)
 		return
 	}
 	var all []ownerWish

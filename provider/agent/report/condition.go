@@ -198,7 +198,7 @@ func (w *Writer) write(ctx context.Context, condition plan.Condition) time.Durat
 		return left
 	}
 	if err := w.patch(ctx, shown, condition); err != nil {
-		w.log.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
+		w.log.Warn("cannot write the condition", "type", lb.FabricReady, "err", err)
 		return writeRetry
 	}
 	w.last = written{node.Condition, condition, now}
@@ -216,7 +216,7 @@ func (w *Writer) beat(ctx context.Context, c plan.Condition) {
 		return
 	}
 	if err := w.patch(ctx, c, c); err != nil {
-		w.log.Warn("the condition could not be written again", "type", lb.FabricReady, "err", err)
+		w.log.Warn("cannot write the condition again", "type", lb.FabricReady, "err", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *Sources) believeNodes(from *objectCache[*routing.Node], there map[strin
 		s.doubt.listed = !own
 	}
 	if !own {
-		s.log.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
+		s.log.Warn("kept routes to Nodes that a list lacks, since it lacks this machine's own as well", "nodes", len(there))
 	}
 	return own
 }

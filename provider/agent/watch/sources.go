@@ -204,7 +204,7 @@ func (s *Sources) followRack(ctx context.Context, rack string) {
 		for own.Err() == nil {
 			err := s.FollowInventory(own, rack, func(f source.Followed, err error) { s.Accept(own, f, err) })
 			if own.Err() == nil {
-				s.log.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
+				s.log.Warn("stopped following the accepted inventory; starting again", "rack", rack, "err", err)
 				pause(own, time.Second)
 			}
 		}
@@ -255,7 +255,7 @@ func (s *Sources) tryOut(ctx context.Context, followed source.Followed) {
 		s.mu.Lock()
 		over := ctx.Err() == nil && s.accepted.trial == followed.Trial
 		if over {
-			s.log.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", followed.Trial.ID)
+			s.log.Warn("returned to the former terms: nobody has ended the trial of new ones", "trial", followed.Trial.ID)
 			s.accepted.inventory, s.accepted.trial = followed.Inventory, nil
 		}
 		s.mu.Unlock()

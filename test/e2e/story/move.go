@@ -39,11 +39,11 @@ func Move(t *testing.T, l *lab.Lab, from, to string) {
 		if !ok {
 			t.Fatalf("there is no agent on %s", m.Name)
 		}
-		waiting := logged(t, p, "waiting for its end")
+		waiting := logged(t, p, "waiting for another agent")
 		old[m.Name] = p
 		must(t, l.StartAgent(t.Context(), m.Name))
 		must(t, lab.Within(t.Context(), 30*time.Second, func(context.Context) error {
-			if logged(t, p, "waiting for its end") == waiting { // it has the same log
+			if logged(t, p, "waiting for another agent") == waiting { // it has the same log
 				return fmt.Errorf("the new agent of %s does not wait", m.Name)
 			}
 			return nil
