@@ -63,7 +63,7 @@ type AgentRoutes struct {
 	Failed []string `json:"failed"`
 }
 
-// AgentRefusal is why something is not announced, or not routed.
+// AgentRefusal is the refusal of an agent to announce or route something, with its reason.
 type AgentRefusal struct {
 	Service string `json:"service"`
 	VIP     string `json:"vip"`

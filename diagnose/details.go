@@ -213,7 +213,7 @@ type VIPDetail struct {
 	known     bool     // an agent was asked
 }
 
-// VIPs are those in use, sorted.
+// VIPs returns the VIPs in use, sorted.
 func VIPs(seen Observed, answers map[string]Answer) Details[VIPDetail] {
 	details := Details[VIPDetail]{Items: []VIPDetail{}, NotAsked: notAsked(seen, answers)}
 	details.Well = len(details.NotAsked) == 0 && seen.Planned && seen.Inventory != nil

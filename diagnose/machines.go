@@ -61,7 +61,7 @@ func match(seen Observed) counterparts {
 	return matched
 }
 
-// misfits say in what a Node does not fit the machine that it seems to be, and what to do.
+// misfits returns findings on the ways in which a Node does not fit the machine that it seems to be, with the next steps.
 func misfits(inv *inventory.Inventory, node Node) (out []Finding) {
 	m, err := inv.Identify(node.NodeIdentity)
 	if err != nil {
@@ -73,7 +73,7 @@ func misfits(inv *inventory.Inventory, node Node) (out []Finding) {
 	return out
 }
 
-// noMachine tells of a Node that is no machine.
+// noMachine returns the finding on a Node that is no machine.
 func noMachine(n Node, err error) Finding {
 	return Finding{Kind: KindNode, Name: n.Name, Reason: string(inventory.WhyNoMachine(err)), Message: err.Error()}
 }
@@ -144,7 +144,7 @@ func oneMachine(m inventory.Machine, node Node, has bool) (out []Finding) {
 	return out
 }
 
-// held tells of a machine that nobody mentions any more.
+// held returns the finding on a machine that is held, since the inventory has it no more.
 func held(m inventory.Machine) Finding {
 	return Finding{
 		Kind: KindMachine, Name: m.Name, Of: m.Rack, Reason: string(MachineHeld),
@@ -212,7 +212,7 @@ func (c counterparts) unmatched(seen Observed) (out []Finding) {
 	return out
 }
 
-// whyUnmatched is why the controller does not care for a Node whose machine seems to be known.
+// whyUnmatched returns the error for which the controller does not care for a Node whose machine seems to be known.
 func whyUnmatched(inv *inventory.Inventory, n Node) error {
 	if _, err := inv.Identify(n.NodeIdentity); err != nil {
 		return err

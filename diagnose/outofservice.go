@@ -37,7 +37,7 @@ func inactive(s inventory.State) bool {
 	return s == inventory.StateMaintenance || s == inventory.StateOff
 }
 
-// outOfService lists what is out of service on purpose.
+// outOfService lists the things that are out of service on purpose.
 func outOfService(seen Observed) []OutOfService {
 	out := []OutOfService{}
 	if seen.Inventory.Safety.Paused {

@@ -33,7 +33,7 @@ func controllerFindings(seen Observed) (out []Finding) {
 	return append(out, leaderFindings(seen)...)
 }
 
-// leaderFindings tell of a controller that is dead, or was never there: nothing else here would say so, for what it
+// leaderFindings returns findings on a controller that is dead, or was never there: nothing else here would say so, for what it
 // wrote last stands there still.
 func leaderFindings(seen Observed) []Finding {
 	leader := seen.Leader
@@ -60,7 +60,7 @@ func leaderFindings(seen Observed) []Finding {
 	}}
 }
 
-// whileNoneLeads is how a cluster is meanwhile.
+// whileNoneLeads is the state of a cluster while no controller leads.
 const whileNoneLeads = "no edit, no new Service and no new Node is looked at; what is announced stays"
 
 // agentFindings look at the pods of agents: those that do not run, machines without one, and
@@ -117,7 +117,7 @@ func versionFindings(seen Observed) (out []Finding) {
 	return out
 }
 
-// whoseAgents says how many agents have one of some tags.
+// whoseAgents returns the subject of a sentence on agents that have one of some tags.
 func whoseAgents(tags []string) string {
 	if len(tags) > 1 {
 		return "agents are"

@@ -1,6 +1,6 @@
 package diagnose
 
-// Reason names what a summary of a cluster finds by itself. It has a row in docs/reference/reasons.md. Other findings have
+// Reason is the name of a finding that a summary of a cluster makes by itself. It has a row in docs/reference/reasons.md. Other findings have
 // the reason of whoever found them out: the controller, an agent, the plan.
 type Reason string
 

@@ -25,7 +25,7 @@ func serviceFindings(seen Observed) (out []Finding) {
 	return out
 }
 
-// leftAlone says why kube-proxy leaves a Service alone. Whether another program serves it, nobody can tell here.
+// leftAlone returns the reason for which kube-proxy leaves a Service alone. Whether another program serves it, nobody can tell here.
 func leftAlone(p lb.Proxy) string {
 	name := string(p)
 	switch p {
@@ -65,7 +65,7 @@ func whatOf(u preview.Unannounced) string {
 	return "nobody announces it: "
 }
 
-// whyOf is why nobody announces a VIP, without its address.
+// whyOf returns the reason for which nobody announces a VIP, without its address.
 func whyOf(u preview.Unannounced) string {
 	return strings.TrimPrefix(u.String(), u.Addr.String()+": ")
 }

@@ -2,7 +2,7 @@ package diagnose
 
 import "strings"
 
-// Status is how the datacenter is.
+// Status is the status of the datacenter.
 type Status struct {
 	Inventory  string `json:"inventory"`
 	Generation string `json:"generation"`
@@ -17,7 +17,7 @@ type Status struct {
 	Findings     []Finding      `json:"findings"`
 }
 
-// Of judges what was observed.
+// Of judges an observation.
 func Of(seen Observed) Status {
 	status := Status{
 		Generation: seen.Edit.Generation, Services: len(seen.Services),

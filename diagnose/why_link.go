@@ -56,7 +56,7 @@ func byWay(seen Observed, vips []netip.Addr) (routed, onLinks []netip.Addr) {
 	return routed, onLinks
 }
 
-// answering adds what the machines of links have to do with some addresses.
+// answering adds the machines of links that are to answer, and do answer, for some addresses.
 func (b *builder) answering(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	var able []string
 	b.link("on the link", func() Link {
@@ -123,7 +123,7 @@ func sortedOnce(all []string) []string {
 	return slices.Compact(all)
 }
 
-// notOnLink is why a machine's Node answers for nothing on a subnet; empty: it does, or may.
+// notOnLink returns the reason for which a machine's Node answers for nothing on a subnet; empty: it does, or may.
 func notOnLink(node Node, subnet netip.Prefix) (why string, reason lb.Reason) {
 	switch {
 	case node.Name == "":
@@ -210,7 +210,7 @@ func answerersOf(vip netip.Addr, nodes []string, answers map[string]Answer) (by,
 	return by, not, conflict
 }
 
-// linksLink is how the links of a Node's machine do.
+// linksLink returns the link on the links of a Node's machine.
 func linksLink(a Agent) Link {
 	var well, not []string
 	var reason string

@@ -153,7 +153,7 @@ func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[str
 	}
 }
 
-// endpointsHelp is how to look for endpoints that lack.
+// endpointsHelp returns the command that shows the endpoints which lack.
 func endpointsHelp(reason lb.Reason) string {
 	if reason == lb.EndpointsNotFollowed {
 		return "take " + lb.HeadlessLabel + " and " + lb.ServiceProxyLabel + " off them: kubectl get endpointslices --show-labels"
@@ -272,8 +272,8 @@ func has(n int) string {
 	return "have"
 }
 
-// notServing is why a machine's Node does not announce what it is to, be it that kube-proxy serves it by its rules, and the name of
-// that, if it has one; empty: it does, or may.
+// notServing returns the reason for which a machine's Node does not announce what it is to, be it that kube-proxy serves it by its rules,
+// and the name of that reason, if it has one; empty: it does, or may.
 func notServing(node Node, byRules bool) (why string, reason lb.Reason) {
 	switch {
 	case node.Name == "":
@@ -336,7 +336,7 @@ func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer)
 	return Link{Mark: LinkOK, Text: text, Help: help}
 }
 
-// notAnnounced is why an agent announces one of the addresses to nobody; empty: it announces all.
+// notAnnounced returns the reason for which an agent announces one of the addresses to nobody; empty: it announces all.
 func notAnnounced(agent Agent, vips []netip.Addr) string {
 	for _, vip := range vips {
 		if slices.ContainsFunc(agent.Sessions, func(s AgentSession) bool { return s.tells(vip) }) {

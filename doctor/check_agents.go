@@ -36,7 +36,7 @@ func mendSession(session Session) []Mend {
 	return []Mend{run("plinth router-config", Quoted(session.Router), "cluster"), say("load that on the router, or see there what differs"), explain}
 }
 
-// linkFindings are of the link problems of some reasons.
+// linkFindings returns findings on those link problems for which mend has steps.
 func linkFindings(n Node, a Agent, mend func(lb.LinkProblem) []Mend, message func(lb.LinkProblem) string) (out []Finding) {
 	for _, p := range a.Links {
 		if steps := mend(p); steps != nil {

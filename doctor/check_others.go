@@ -223,7 +223,7 @@ func otherBalancer(cluster Cluster) (out []Finding) {
 	return out
 }
 
-// migrations say how addresses are kept where one is moved away from.
+// migrations say by which guide addresses are kept when a balancer is replaced, by its name.
 var migrations = map[string]string{
 	"MetalLB":  "to keep all addresses and connections: docs/guides/migrate-from-metallb.md, on the link docs/guides/migrate-on-link.md; without it its VIPs answer no more from that moment",
 	"kube-vip": "to keep all addresses and connections, and kube-vip for the API server: docs/guides/migrate-on-link.md; without it its VIPs answer no more from that moment",

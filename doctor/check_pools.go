@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// inPools finds what pools have of a block, one finding for each pool.
+// inPools returns findings on the addresses of a block that pools contain, one for each pool.
 func (c Cluster) inPools(block netip.Prefix, object, whose string, mend func(pool string) []Mend) (out []Finding) {
 	if c.Inventory == nil {
 		return nil

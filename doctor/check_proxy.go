@@ -46,7 +46,7 @@ func strictARPOff(c Cluster) []Finding {
 	return []Finding{found(proxy.at(), "kube-proxy runs in mode ipvs without strictARP, so that every machine answers for VIPs on the link", proxy.edit(expression)...)}
 }
 
-// modes are those whose rules Plinth finds.
+// modes are the modes of kube-proxy whose rules Plinth finds.
 var modes = []string{"", "iptables", "ipvs", "nftables"}
 
 func proxyModeUnknown(c Cluster) []Finding {
@@ -56,10 +56,10 @@ func proxyModeUnknown(c Cluster) []Finding {
 	return []Finding{found(c.Proxy.at(), "kube-proxy runs in mode "+c.Proxy.Mode, c.Proxy.edit(`s/^\( *\)mode: .*$/\1mode: nftables/`)...)}
 }
 
-// proxyHealth is where agents of version 0.1 ask unless they are told otherwise.
+// proxyHealth is the address that agents of version 0.1 ask unless they are told otherwise.
 const proxyHealth = "127.0.0.1:10256"
 
-// asked is where the agents ask for kube-proxy's health; empty: nowhere, or they are not installed and that is not known.
+// asked returns the address at which the agents ask for kube-proxy's health; empty: none, or they are not installed and it is not known.
 func (c Cluster) asked() string {
 	for _, w := range c.own() {
 		if !w.is(ownAgent) {

@@ -17,7 +17,7 @@ type Finding struct {
 	Mend    []Mend `json:"mend"` // one at least, in their order
 }
 
-// Kind names what a check finds. It has a row in docs/reference/doctor.md.
+// Kind is the name of a check's finding. It has a row in docs/reference/doctor.md.
 type Kind string
 
 // Mend is a step that mends a finding: commands, or where there is none a sentence.
@@ -86,7 +86,7 @@ func SetSysctl(name, value string) (now, boot string) {
 	return "sysctl -w " + setting, "echo " + setting + " >" + Quoted(file)
 }
 
-// SysctlFiles is how the names of the files begin in which settings are kept.
+// SysctlFiles is the start of the names of the files that commands keep settings in.
 const SysctlFiles = "/etc/sysctl.d/99-zz-plinth-"
 
 // kubectl is a command for an object in a namespace; empty: it has none.

@@ -127,7 +127,7 @@ func (o Object) compare(p Object) int {
 	return cmp.Or(cmp.Compare(o.Kind, p.Kind), cmp.Compare(o.Namespace, p.Namespace), cmp.Compare(o.Name, p.Name))
 }
 
-// readLeases takes those of cloud controller managers, and what kubelets' say of the clocks of Nodes.
+// readLeases reads the leases of cloud controller managers, and from those of kubelets the clocks of Nodes.
 func (c *Cluster) readLeases(all []coordinationv1.Lease) {
 	for i := range all {
 		lease := &all[i]

@@ -109,7 +109,7 @@ func maps(v any) (out []map[string]any) {
 	return out
 }
 
-// ConfigMaps are those that are read, where Plinth is in a namespace.
+// ConfigMaps returns the ConfigMaps that are read, where Plinth is in a namespace.
 func ConfigMaps(namespace string) []Object {
 	all := []Object{{Kind: "configmap", Namespace: namespace, Name: acceptedConfigMap}, {Kind: "configmap", Namespace: flannelNamespace, Name: "kube-flannel-cfg"}}
 	for _, name := range []string{"kube-proxy", "cilium-config", "kube-flannel-cfg", "ip-masq-agent", "kubevip"} {

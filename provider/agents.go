@@ -67,7 +67,7 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]
 	return all, nil
 }
 
-// routersOf are those that a machine has sessions with.
+// routersOf returns the routers that a machine has sessions with.
 func routersOf(inv *inventory.Inventory, m inventory.Machine) (routers []string) {
 	for _, s := range inv.Sessions(m) {
 		if !slices.Contains(routers, s.Router) {

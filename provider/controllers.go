@@ -71,7 +71,7 @@ func startVolume(ctx context.Context, c *Cloud, _ stock.Start) error {
 	return controller.Start(ctx, c.informers)
 }
 
-// startLoadBalancer starts what gives Services their VIPs, in place of the stock service
+// startLoadBalancer starts the controller that gives Services their VIPs, in place of the stock service
 // controller.
 func startLoadBalancer(ctx context.Context, c *Cloud, s stock.Start) error {
 	return c.vips.Start(ctx, int(s.Config.ComponentConfig.ServiceController.ConcurrentServiceSyncs))

@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Options say where a Cloud finds its inventory.
+// Options are the options of a Cloud.
 type Options struct {
 	Namespace string // of Plinth's ConfigMaps and Secrets
 	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory

@@ -64,7 +64,7 @@ func run(ctx context.Context, flags *flags) error {
 	return nil
 }
 
-// loggedError is one that the log has as its last line, in the format of all others.
+// loggedError is an error that the log has as its last line, in the format of all others.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }

@@ -30,7 +30,7 @@ func (c *clusterFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "namespace that Plinth runs in (default: kube-system, or the one that has an installation)")
 }
 
-// config says how to reach the cluster.
+// config returns the client configuration for the cluster.
 func (c clusterFlags) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig

@@ -91,7 +91,7 @@ func trialCost(before *inventory.Inventory, machines []string, now preview.Clust
 	}
 }
 
-// routersToTell are those whose configuration is another one after an edit, and those that are new.
+// routersToTell returns the routers whose configuration an edit changes, and those that are new.
 // Where the inventory does not say what a router runs, it is compared as FRR's.
 func routersToTell(before, after *inventory.Inventory) (names []string) {
 	side := func(inv *inventory.Inventory, r inventory.Router) []byte {

@@ -18,7 +18,7 @@ type consultation struct {
 	paper   paper
 }
 
-// paper is how doctor says what it found, and what it reads or writes in place of that.
+// paper are the flags of doctor for its output, and for the bundle that it reads or writes in place of that.
 type paper struct {
 	output string
 	bundle string

@@ -34,7 +34,7 @@ type examiner struct {
 	objects   doctor.Objects
 }
 
-// serverDate notes what an API server says of the time.
+// serverDate is a round tripper that notes the time of the API server.
 type serverDate struct {
 	next http.RoundTripper
 	date *atomic.Int64
@@ -96,7 +96,7 @@ func (e *examiner) readInventory(ctx context.Context) error {
 	return e.unlessForbidden("the inventory that is in force", err)
 }
 
-// unlessForbidden notes what may not be read.
+// unlessForbidden notes the objects that may not be read.
 func (e *examiner) unlessForbidden(what string, err error) error {
 	switch {
 	case err == nil || apierrors.IsNotFound(err):

@@ -134,7 +134,7 @@ func balancers(sources []string) []string {
 	return slices.DeleteFunc(slices.Clone(sources), func(s string) bool { return s == "nodes" })
 }
 
-// next tells how to go on. Beside another balancer that is its takeover, for two of them must not announce one address.
+// next prints the next steps. Beside another balancer that is its takeover, for two of them must not announce one address.
 func (s start) next(out io.Writer, text []byte, sources []string) error {
 	if others := balancers(sources); len(others) > 0 {
 		_, err := fmt.Fprintf(out, `%s is written, with what %s has. Look at it, and check it against the cluster:

@@ -20,7 +20,7 @@ func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// addresses are those of Nodes that report none: what flags say, and else what is asked. Proposed is what their names resolve to. A Node
+// addresses returns the addresses of Nodes that report none: by flags, and else by the answers of a person. Proposed is what their names resolve to. A Node
 // that nobody gives an address has none. Used is what the cluster has already, which no answer may be.
 func (s start) addresses(ctx context.Context, asker *asker, nodes []string, used []netip.Prefix, look func(ctx context.Context, name string) ([]netip.Addr, error)) (map[string][]netip.Addr, error) {
 	said, err := s.saidAddresses(nodes)

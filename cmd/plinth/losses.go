@@ -45,7 +45,7 @@ func (c clusterFlags) now(ctx context.Context) (*preview.Cluster, error) {
 	return &now, nil
 }
 
-// lines tell what Services lose, and what lets the edit pass.
+// lines returns the losses of Services, and the step that lets the edit pass.
 func (j judgement) lines() []string {
 	l := j.losses
 	out := slices.Concat(lines(l.Unreachable), lines(l.Switched), lines(l.Nodes), lines(l.Pods), lines(l.Taken))

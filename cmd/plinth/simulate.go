@@ -124,7 +124,7 @@ func (f simulateFlags) read(cmd *cobra.Command, edits []string) (sim simulation,
 	return sim, nil
 }
 
-// readCluster asks what Services there are, or takes some as examples.
+// readCluster reads the Services of a cluster, or takes some as examples.
 func (f simulateFlags) readCluster(cmd *cobra.Command, sim *simulation) {
 	if f.against == inCluster {
 		now, err := f.cluster.now(cmd.Context())

@@ -84,7 +84,7 @@ func notKnownInMarkdown(notKnown []string) (out []string) {
 	return out
 }
 
-// holders are those of a VIP: its Services, or the pool that it stands for.
+// holders returns the holders of a VIP: its Services, or the pool that it stands for.
 func holders(keys []lb.ServiceKey) string {
 	var services []string
 	for _, k := range keys {
@@ -279,7 +279,7 @@ type eachTable struct {
 	NotKnown []string
 }
 
-// eachRow counts what one failure does.
+// eachRow is the losses by the failure of one thing.
 type eachRow struct {
 	Fails    string   `json:"fails"`
 	VIPsLost []string `json:"vipsLost"`

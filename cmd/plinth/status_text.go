@@ -68,7 +68,7 @@ func writeTables(w io.Writer, status diagnose.Status) error {
 	return out.Flush()
 }
 
-// freeOf says how many addresses of a pool are free, by family.
+// freeOf returns the numbers of a pool's free addresses, by family.
 func freeOf(p diagnose.Pool) string {
 	var all []string
 	for _, f := range p.Families {

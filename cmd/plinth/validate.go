@@ -79,7 +79,7 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 	return cmd
 }
 
-// hold adds what a cluster would say to the inventory as an edit.
+// hold adds the problems that the inventory would have as an edit in a cluster.
 func (r *report) hold(cmd *cobra.Command, flags clusterFlags) error {
 	inForce, err := flags.inForce(cmd)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *report) hold(cmd *cobra.Command, flags clusterFlags) error {
 	return nil
 }
 
-// against adds what is said of the inventory as an edit of what is in force in a cluster.
+// against adds the problems that the inventory has as an edit of the one in force in a cluster.
 func (r *report) against(inForce *inventory.Inventory, now *preview.Cluster) {
 	next, problems := edit.Admit(r.inventory.Uncarved(), inForce)
 	if next != nil {

@@ -60,7 +60,7 @@ Exit codes: 0 every step holds, 1 some step does not or could not be asked, 2 er
 	return cmd
 }
 
-// agentFlags say where agents listen.
+// agentFlags are the flags for the port that agents listen on.
 type agentFlags struct{ port int }
 
 func (a *agentFlags) addTo(cmd *cobra.Command) {

@@ -67,7 +67,7 @@ func codeOf(name string) (document.CodeDoc, bool) {
 	return document.CodeDoc{}, false
 }
 
-// explainCode prints what a problem means.
+// explainCode prints the meaning of a problem's code.
 func explainCode(w io.Writer, d document.CodeDoc) error {
 	_, err := fmt.Fprintf(w, "%s %s\n\n%s\n", d.Code, d.Name, wrapped(d.Doc, 80))
 	return err
@@ -173,7 +173,7 @@ func unknownName(name string) error {
 	return err
 }
 
-// allNames are those that are explained, without codes, of which none is near another.
+// allNames returns the names that are explained, without codes, of which none is near another.
 func allNames() (names []string) {
 	for _, w := range docs.Words() {
 		names = append(names, w.Name)

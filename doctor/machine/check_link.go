@@ -130,7 +130,7 @@ var routerNotAnswering = eachRouter(func(_ Session, r Router) []doctor.Finding {
 		"router %s, %s, does not answer on %s", r.Name, r.Address, r.OnLink)}
 })
 
-// speaks is how to have a router speak BGP with the machine.
+// speaks returns the step that has a router speak BGP with the machine.
 func speaks(s Session) []doctor.Mend {
 	return []doctor.Mend{say("load on the router what plinth router-config " + s.Router + " prints, which has " + s.Local.String() + " as a neighbour")}
 }

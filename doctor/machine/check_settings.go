@@ -76,7 +76,7 @@ func reversePathStrict(facts Facts) []doctor.Finding {
 	return reversePathAnywhere(facts)
 }
 
-// interfaces are those of the machine's addresses in the inventory, sorted.
+// interfaces returns the interfaces of the machine's addresses in the inventory, sorted.
 func (f Facts) interfaces() (names []string) {
 	if f.Expected == nil {
 		return nil

@@ -17,10 +17,10 @@ const (
 	bfdHopsPort    = 4784 // RFC 5883
 )
 
-// PortsRead are those that checks look for, beside those of routers.
+// PortsRead are the ports that checks look for, beside those of routers.
 var PortsRead = []uint16{bgpPort, bfdPort, bfdHopsPort, controllerPort, agentPort}
 
-// bgpPort is where routers and BGP speakers listen (RFC 4271).
+// bgpPort is the port that routers and BGP speakers listen on (RFC 4271).
 const bgpPort = 179
 
 // needed are the ports that Plinth's programs listen on, each with what for.
@@ -59,7 +59,7 @@ func (f Facts) inTheWay(s Socket) bool {
 		})
 }
 
-// elsewhere is how the program of a socket lets go of its port.
+// elsewhere returns the step by which the program of a socket lets go of its port.
 func (s Socket) elsewhere() string {
 	if s.Local.Port() == controllerPort && (s.Program == "k3s" || s.Program == "rke2") {
 		return "its own cloud controller manager has the port: have " + s.Program + " do without it as docs/guides/distributions.md#" + s.Program + " has it, with all that belongs to that"

@@ -102,7 +102,7 @@ func (e *Expected) poolOf(a netip.Addr) (Pool, bool) {
 	return e.Pools[i], true
 }
 
-// sessions are those with routers; of nil there are none.
+// sessions returns the sessions with routers; nil has none.
 func (e *Expected) sessions() []Session {
 	if e == nil {
 		return nil
@@ -110,7 +110,7 @@ func (e *Expected) sessions() []Session {
 	return e.Sessions
 }
 
-// links are those on which the machine answers for VIPs; of nil there are none.
+// links returns the links on which the machine answers for VIPs; nil has none.
 func (e *Expected) links() []Link {
 	if e == nil {
 		return nil

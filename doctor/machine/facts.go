@@ -60,7 +60,7 @@ type Socket struct {
 // listens tells whether whatever is sent to the port arrives there.
 func (s Socket) listens() bool { return !s.Remote.IsValid() }
 
-// Answer is that of a host on the link.
+// Answer is the answer of a host on the link.
 type Answer struct {
 	Interface string     `json:"interface"`
 	Address   netip.Addr `json:"address"`

@@ -15,10 +15,10 @@ func ProgramsRead() (inNamespace, anywhere []string) {
 	return slices.Concat(balancers, speakers), timekeepers
 }
 
-// Speakers are those of the programs that may have a session with a router.
+// Speakers returns those of the programs that may have a session with a router.
 func (f Facts) Speakers() []string { return f.running(speakers) }
 
-// running are those of the programs that run.
+// running returns those of some programs that run.
 func (f Facts) running(names []string) (all []string) {
 	for _, name := range f.Programs {
 		if slices.Contains(names, name) {

@@ -50,7 +50,7 @@ type kubeProxy struct {
 	gate   *proxy.Gate
 }
 
-// reporting is where is said what was reached, and what was said last.
+// reporting is the part of the agent that reports the state it reached, with its last reports.
 type reporting struct {
 	writer   *report.Writer
 	board    *report.Board
@@ -79,7 +79,7 @@ type grace struct {
 	silence time.Duration // after this the API server counts as away
 }
 
-// known is where the inputs in force come from.
+// known is the origin of the inputs in force.
 type known struct {
 	live     bool         // the API server has told all
 	restored *plan.Inputs // of the process before this one; nil once the API server has told all
@@ -92,7 +92,7 @@ type waiting struct {
 	since time.Time
 }
 
-// routers is how the sessions with routers do.
+// routers is the state of the sessions with routers.
 type routers struct {
 	sessions  []bgp.SessionState
 	down      map[netip.Addr]bool // routers that others stand in for

@@ -95,7 +95,7 @@ func (a *Agent) syncSpeaker(ctx context.Context) error {
 	return err
 }
 
-// step is where a change of mode stands. What a process before this one knew is in
+// step returns the step of the transition of the mode. What a process before this one knew is in
 // force as it is, and a change that waits for something has not begun.
 func (a *Agent) step(now time.Time) plan.Step {
 	if a.known.restored != nil {
@@ -178,7 +178,7 @@ func (a *Agent) finish(started time.Time, err error) {
 	a.schedule.wakeIn(a.phase.Next)
 }
 
-// tellFailure logs what failed, unless the last pass failed for the same.
+// tellFailure logs a failure, unless the last pass failed for the same reason.
 func (a *Agent) tellFailure(err error) {
 	said := ""
 	if err != nil {

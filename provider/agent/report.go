@@ -72,7 +72,7 @@ func (a *Agent) condition() (condition plan.Condition, due bool) {
 	return condition, a.planned.once || condition.Ready == corev1.ConditionFalse
 }
 
-// tally counts what the condition says. A session counts when it is up and its
+// tally counts the routes and sessions that the condition reports. A session counts when it is up and its
 // router was told all of the machine's pod CIDRs that it is to know.
 func (a *Agent) tally() report.Tally {
 	tally := report.Tally{Routes: a.planned.reached.Have, RoutesWanted: a.planned.reached.Want, SessionsWanted: len(a.planned.plan.BGP.Sessions)}
@@ -140,7 +140,7 @@ func (a *Agent) publish() {
 	a.reporting.board.Show(status, of)
 }
 
-// tellUnread logs what is not read where it has changed.
+// tellUnread logs the objects that are not read, where they have changed.
 func (a *Agent) tellUnread() {
 	now := a.sources.Unread()
 	if now == a.reporting.unread {

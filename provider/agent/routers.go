@@ -15,7 +15,7 @@ const neverUpFor = 15 * time.Second
 // same family has its session and they have not: it was up once, or has not come up for
 // long. next is when that is to be asked again; 0: after the next event.
 //
-// inherited are those that the process before this one had lost. They are so until their
+// inherited are the routers that the process before this one had lost. They are so until their
 // session is up, which deletes them: no session is up at first, and a router that was off
 // for the process before is off for this one too.
 func lostRouters(states []bgp.SessionState, inherited map[netip.Addr]bool, now time.Time) (lost map[netip.Addr]bool, next time.Duration) {

@@ -50,7 +50,7 @@ func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) boo
 	return a.workUntil(ctx, kernelEvents, said)
 }
 
-// writeFinalState writes what the process after this one should know.
+// writeFinalState writes the state that the process after this one needs.
 func (a *Agent) writeFinalState() {
 	var last *disk.Handover
 	var in *plan.Inputs

@@ -216,7 +216,7 @@ func (j *Journal) claims() map[netip.Addr]Entry {
 	return all
 }
 
-// Load takes in what the process before this one wrote down. Without a file, or when it cannot
+// Load reads the file that the process before this one wrote. Without a file, or when it cannot
 // be read, nothing is known.
 func (j *Journal) Load() {
 	late := time.AfterFunc(diskWithin, func() {

@@ -120,7 +120,7 @@ func (m *Mirror) Objects() []ipam.Object {
 	return m.all()
 }
 
-// Changes returns how often the objects have changed; 0: they were not listed yet.
+// Changes returns the number of changes to the objects; 0: they were not listed yet.
 func (m *Mirror) Changes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

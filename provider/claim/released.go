@@ -42,7 +42,7 @@ type Released struct {
 	version     string // of the object
 }
 
-// released is how an address in quarantine is written down.
+// released is the form in which an address in quarantine is written.
 type released struct {
 	Address netip.Addr `json:"address"`
 	Owner   string     `json:"owner"`

@@ -18,7 +18,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// objects are those of each kind, but the claims.
+// objects are the objects of each kind, but the claims.
 type objects struct {
 	nodes    []*v1.Node
 	services []*v1.Service

@@ -24,7 +24,7 @@ type Endpoint struct {
 	advertise.Endpoint
 }
 
-// LabelsRead are those of an EndpointSlice's labels that [Of] reads.
+// LabelsRead returns the labels of an EndpointSlice that [Of] reads.
 func LabelsRead(s *discoveryv1.EndpointSlice) map[string]string {
 	read := map[string]string{}
 	for _, key := range []string{discoveryv1.LabelServiceName, lb.ServiceProxyLabel, lb.HeadlessLabel} {

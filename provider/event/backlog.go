@@ -95,7 +95,7 @@ func (b *Backlog) add(record func()) {
 	}
 }
 
-// Run records what waits, in its order, until ctx ends.
+// Run records pending Events, in their order, until ctx ends.
 func (b *Backlog) Run(ctx context.Context) {
 	pace := flowcontrol.NewTokenBucketRateLimiter(perSecond, atOnce)
 	for ctx.Err() == nil {
@@ -132,7 +132,7 @@ func (b *Backlog) removeFirst() {
 	}
 }
 
-// reportDropped says how many Events there was no room for, once all others are recorded.
+// reportDropped logs the number of Events that were dropped for lack of room, once all others are recorded.
 func (b *Backlog) reportDropped() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -67,7 +67,7 @@ func (r *Reports) Forget(uid types.UID) {
 	maps.DeleteFunc(r.said, func(key report, _ string) bool { return key.uid == uid })
 }
 
-// Open returns how many reasons are not cleared.
+// Open returns the number of reasons that are not cleared.
 func (r *Reports) Open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,7 +45,7 @@ type lastSeen struct {
 	at      time.Duration
 }
 
-// reasonOther is that of the Event which says why a controller waits.
+// reasonOther is the reason of the Event that says for what a controller waits.
 const reasonOther = "OtherInstallation"
 
 // Wait returns nil when this installation may act, and the error of ctx when that ends. It logs why it
@@ -72,7 +72,7 @@ func (g *Guard) Wait(ctx context.Context) error {
 	}
 }
 
-// look returns why this controller may not act; empty: it may.
+// look returns the reason for which this controller may not act; empty: it may.
 func (g *Guard) look(ctx context.Context) string {
 	if why := g.others(ctx); why != "" || g.LeaseIn == "" {
 		return why
@@ -106,7 +106,7 @@ func (g *Guard) heldBy(ctx context.Context, lease, signed string) (string, error
 	return "", nil
 }
 
-// others returns why this installation may not act beside those of other namespaces; empty: it may.
+// others returns the reason for which this installation may not act beside those of other namespaces; empty: it may.
 func (g *Guard) others(ctx context.Context) string {
 	all, err := Find(ctx, g.Client, g.Lease)
 	if apierrors.IsForbidden(err) && g.established(ctx) {
@@ -154,7 +154,7 @@ func (g *Guard) alive(installation Installation, now time.Duration) bool {
 	return now-last.at < installation.Lasts
 }
 
-// WhyIdle returns why the installation of a namespace may not act at a time, as its [Guard] has it; empty: it may. Whether others
+// WhyIdle returns the reason for which the installation of a namespace may not act at a time, as its [Guard] has it; empty: it may. Whether others
 // are alive it tells by their clocks.
 func WhyIdle(own string, all []Installation, now time.Time) string {
 	alive := map[string]bool{}
@@ -164,7 +164,7 @@ func WhyIdle(own string, all []Installation, now time.Time) string {
 	return judge(own, all, alive)
 }
 
-// judge returns why the installation of a namespace may not act; empty: it may. alive says by
+// judge returns the reason for which the installation of a namespace may not act; empty: it may. alive says by
 // namespace whose lease may be held by somebody who acts. An installation that has what the cluster
 // runs on passes over those that have not: they wait for it.
 func judge(own string, all []Installation, alive map[string]bool) string {

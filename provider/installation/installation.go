@@ -175,7 +175,7 @@ func writerOf(l *coordinationv1.Lease) string {
 	return ""
 }
 
-// ReadLease takes in what the lease of an installation says.
+// ReadLease takes in the lease of an installation.
 func (i *Installation) ReadLease(l *coordinationv1.Lease) {
 	i.Lease = l.Name
 	i.Holder, i.Program = ptr.Deref(l.Spec.HolderIdentity, ""), writerOf(l)

@@ -166,7 +166,7 @@ func (m Move) copySecrets(ctx context.Context, names []string) error {
 // lastApplied is the annotation with the configuration that kubectl apply applied last, which is for an object of the former namespace.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// copyMeta is of an object what counts in another namespace as well.
+// copyMeta copies the metadata of an object that counts in another namespace as well.
 func copyMeta(from metav1.ObjectMeta) metav1.ObjectMeta {
 	to := metav1.ObjectMeta{Name: from.Name, Labels: from.Labels, Annotations: map[string]string{}}
 	for k, v := range from.Annotations {

@@ -65,7 +65,7 @@ func (w *Waiting) lookAt(l *coordinationv1.Lease) {
 	}
 }
 
-// say logs what was not said last.
+// say logs a message unless it is as the last one was.
 func (w *Waiting) say(level slog.Level, what string, args ...any) {
 	text := what
 	for _, a := range args {

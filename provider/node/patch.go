@@ -91,8 +91,8 @@ func (p *nodePatch) setTaints(taints []v1.Taint) {
 	p.Spec.Taints = &taints
 }
 
-// apply writes a patch with Plinth's field manager. It is forced: what the
-// inventory says of a Node holds against whoever said otherwise.
+// apply writes a patch with Plinth's field manager. It is forced: the values of the
+// inventory hold against those of any other writer.
 func apply(ctx context.Context, nodes typedv1.NodeInterface, patch nodePatch) (*v1.Node, error) {
 	data, err := json.Marshal(patch)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	reasonInService   = "MachineInService"     // again
 )
 
-// Report records what is wrong with a Node, once for each thing, and clears what is wrong no
-// more. machine and err are what [nodeindex.Index.MachineOf] says of it.
+// Report records the problems of a Node, once for each thing, and clears those that it has no
+// more. machine and err are the results of [nodeindex.Index.MachineOf] for it.
 func (c *Controller) Report(node *v1.Node, machine inventory.Machine, err error) {
 	found := faults(c.options.Index.State(node), machine, err)
 	for _, r := range inventory.MismatchReasons {

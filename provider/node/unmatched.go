@@ -32,8 +32,8 @@ type unmatched struct {
 	lacking    []string // machines without a Node, as of the last time
 }
 
-// reasonMachineWithoutNode is that of the Event on the inventory's status which
-// names machines that have no Node and should.
+// reasonMachineWithoutNode is the reason of the Event on the inventory's status that
+// names machines which have no Node and should.
 const reasonMachineWithoutNode = "MachineWithoutNode"
 
 // machinesPerEvent is how many machines an Event names.

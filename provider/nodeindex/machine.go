@@ -107,7 +107,7 @@ func Match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machi
 	return inv.Identify(id)
 }
 
-// Expected says why a machine should have no Node; nil where it should.
+// Expected returns the reason, as an error, for which a machine should have no Node; nil where it should have one.
 func Expected(m inventory.Machine) error {
 	switch m.State {
 	case inventory.StateRetired:

@@ -12,8 +12,8 @@ import (
 	"plinth.dev/plinth/provider/nodeindex"
 )
 
-// Instances answers whoever asks by the name of a Node or by a provider ID, as one did before there was InstancesV2. Each
-// answer is that of [InstancesV2] for the Node in question; where no Node is there yet, for one that says nothing else of
+// Instances is the interface of before InstancesV2: it answers questions by the name of a Node or by a provider ID. Each
+// answer is the one of [InstancesV2] for the Node in question; where no Node is there yet, for one that says nothing else of
 // itself. A provider ID that several Nodes have is an error, and so is every question until the Nodes were listed.
 type Instances struct{ Index *nodeindex.Index }
 

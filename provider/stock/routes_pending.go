@@ -30,7 +30,7 @@ func (r Routes) done(node *v1.Node) bool {
 	return said.Status == v1.ConditionFalse && said.Reason == routeCreated && r.acknowledged(node)
 }
 
-// ListRoutes is that of [Routes] without the Nodes that are done.
+// ListRoutes returns the routes of [Routes] without those of Nodes that are done.
 func (p *pendingRoutes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
 	nodes, err := p.Nodes.List(labels.Everything())
 	if err != nil {

@@ -46,7 +46,7 @@ type Asker struct {
 	perMoment int
 }
 
-// NewAsker returns one that reaches agents at a port of their loopback.
+// NewAsker returns an asker that reaches agents at a port of their loopback.
 func NewAsker(config *rest.Config, r Reader, port int) Asker {
 	return Asker{port: port, perAgent: askTimeout, perMoment: atOnce, dial: func(pod string) (httpstream.Dialer, error) {
 		at := r.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(r.Namespace).Name(pod).SubResource("portforward").URL()

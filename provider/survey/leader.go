@@ -54,7 +54,7 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	return said, nil
 }
 
-// idle is why who leads by a lease may not act; empty: it may, or whoever asks has no right to look at other namespaces.
+// idle returns the reason for which the holder of a lease may not act; empty: it may, or the client has no right to look at other namespaces.
 func (r Reader) idle(ctx context.Context, lease string) string {
 	all, err := installation.Find(ctx, r.Client, lease)
 	if err != nil {

@@ -104,7 +104,7 @@ func whyPending(pod *v1.Pod) string {
 // longestWord is how much of what a container said is shown, in bytes.
 const longestWord = 500
 
-// howItEnded is how a container did, and what it said last.
+// howItEnded returns the exit code of a container, with its last words, or else the reason.
 func howItEnded(t *v1.ContainerStateTerminated) string {
 	said := strings.ToValidUTF8(lastWord(t.Message), "")
 	if len(said) > longestWord {

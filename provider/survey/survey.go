@@ -197,7 +197,7 @@ func sideBySide(all ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// list makes of a typed client's method what a pager calls.
+// list turns the list method of a typed client into the function that a pager calls.
 func list[L runtime.Object](of func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return of(ctx, o) }
 }
@@ -265,7 +265,7 @@ func (raw fetched) plan(seen *diagnose.Observed) {
 	seen.Planned = err == nil
 }
 
-// sortAll sorts what an API server lists by its own order.
+// sortAll sorts the lists that an API server returns in its own order.
 func sortAll(seen *diagnose.Observed) {
 	slices.SortFunc(seen.Nodes, func(a, b diagnose.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(seen.Services, func(a, b diagnose.Service) int { return a.Key.Compare(b.Key) })

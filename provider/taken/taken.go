@@ -62,7 +62,7 @@ func InPools(n *v1.Node, pools inventory.PoolRanges) (in []inventory.TakenAddres
 	return in
 }
 
-// podCIDRs are those of a Node. The API server keeps the first one in both fields.
+// podCIDRs returns the pod CIDRs of a Node. The API server keeps the first one in both fields.
 func podCIDRs(n *v1.Node) (all []netip.Prefix) {
 	written := n.Spec.PodCIDRs
 	if !slices.Contains(written, n.Spec.PodCIDR) {

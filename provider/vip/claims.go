@@ -205,7 +205,7 @@ func (b *store) checkFewer(ctx context.Context, a netip.Addr, now ...lb.ServiceK
 	return b.journal.Check(ctx)
 }
 
-// observe takes in what an object says.
+// observe takes in an object.
 func (b *store) observe(obj *networkingv1.IPAddress, live bool) {
 	object, ours := claim.Read(obj)
 	switch err := claim.CheckFormat(obj); {

@@ -116,7 +116,7 @@ func (b *store) writeHome(ctx context.Context, addr netip.Addr) error {
 	return b.wrote(ctx, addr, obj, err)
 }
 
-// reasonOwner is that of the Event which says which machine answers for a VIP on a link.
+// reasonOwner is the reason of the Event that names the machine which answers for a VIP on a link.
 const reasonOwner = "OwnerChanged"
 
 // recordOwner records an Event on each holder of a VIP on a link for which another machine answers than

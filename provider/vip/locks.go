@@ -8,7 +8,7 @@ type keyedLock[K comparable] struct {
 	held map[K]*waiters
 }
 
-// waiters are those that hold or wait for the lock of a key.
+// waiters are the goroutines that hold or wait for the lock of a key.
 type waiters struct {
 	sync.Mutex
 	n int

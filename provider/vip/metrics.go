@@ -15,10 +15,10 @@ var (
 	waitingFor        = prometheus.NewDesc("plinth_services_waiting", "Services that have less than they ask for, by the first reason why.", []string{"reason"}, nil)
 )
 
-// vipCollector counts what the ledger has when somebody asks.
+// vipCollector collects the counts of the ledger at each scrape.
 type vipCollector struct{ b *Controller }
 
-// Describe sends what may be collected.
+// Describe sends the descriptions of the metrics.
 func (c vipCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- vipsHeld
 	out <- vipsResting
@@ -28,7 +28,7 @@ func (c vipCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- poolAddressesFree
 }
 
-// Collect sends what is.
+// Collect sends the metrics.
 func (c vipCollector) Collect(out chan<- prometheus.Metric) {
 	now := ask(c.b.store, func(s *ipam.State) ipam.Count { return s.Count(c.b.now()) })
 	for pool, n := range now.Held {

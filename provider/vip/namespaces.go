@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
-// errNamespaces is why pools that select Namespaces are not known yet. A program that may not list
+// errNamespaces is the error while pools that select Namespaces are not known yet. A program that may not list
 // Namespaces serves all other inventories.
 var errNamespaces = errors.New("the inventory has pools with namespaceSelectors, and the Namespaces are not listed yet; it takes the right to list and watch them")
 

@@ -27,7 +27,7 @@ type releasedKeeper struct {
 	others   []ipam.Quarantined // that another leader wrote down: not ours to forget, though we may have it as held
 }
 
-// run writes it down until ctx ends: at once when it changed but not too often, and now and
+// run writes the ConfigMap until ctx ends: at once when it changed but not too often, and now and
 // then to have been counted. What there is no room for keeps its object until there is.
 func (r *releasedKeeper) run(ctx context.Context) {
 	for {

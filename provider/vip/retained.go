@@ -21,7 +21,7 @@ var retainedSays = map[lb.Reason]string{
 	lb.LabelsNotSelected:   "is kept and announced, but its pool is for Services with other labels now",
 }
 
-// retainedVIPs are those that Services keep though they would not get them now.
+// retainedVIPs are the VIPs that Services keep although no pool would grant them now.
 type retainedVIPs struct {
 	*environment
 	told map[retainedVIP]string // what is said of each; written with the store's lock held
@@ -60,7 +60,7 @@ func (r *retainedVIPs) report(state *ipam.State, inv *inventory.Inventory) {
 	r.told = told
 }
 
-// reasonOf says why a Service would not get a VIP that it holds; empty: it would. What
+// reasonOf returns the reason for which a Service would not get a VIP that it holds; empty: it would get it. What
 // decides whether machines announce it comes first. A pool that is being drained is left
 // out: that its VIPs stay is what it is for. Who has it reserved would get it although others
 // have it among their externalIPs, and is told of those all the same.

@@ -34,7 +34,7 @@ const (
 	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
 )
 
-// statuses writes what Services are told.
+// statuses writes the statuses of Services.
 type statuses struct {
 	*store
 	reports   *reports
@@ -53,7 +53,7 @@ const (
 	maxEvent     = 1024
 )
 
-// conditionOf says how a decision went. Of a refusal the reason is the [lb.Reason] of the
+// conditionOf returns the condition for a decision. Of a refusal the reason is the [lb.Reason] of the
 // first pool that was looked at, and the message has those of all.
 func conditionOf(svc *v1.Service, decision ipam.Decision, now time.Time) metav1.Condition {
 	condition := metav1.Condition{
@@ -198,7 +198,7 @@ func (b *statuses) reported(ctx context.Context, k lb.ServiceKey, uid string) (*
 	return svc, err
 }
 
-// showsIn returns those addresses that a status shows.
+// showsIn returns those of some addresses that a status shows.
 func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
 	if svc == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"plinth.dev/plinth/provider/queue"
 )
 
-// Options say how Services are served.
+// Options are the options of the controller that gives Services their VIPs.
 type Options struct {
 	Namespace string // of Plinth's ConfigMaps
 	ClassOnly bool   // serve Services of Plinth's class and none without a class
@@ -33,7 +33,7 @@ type Options struct {
 	Restart   func() // ends this process, so that another starts with nothing remembered
 }
 
-// journalFile is where it is written down who holds which VIP; empty: nowhere.
+// journalFile is the file of the journal, which records the holders of VIPs; empty: there is none.
 func (o Options) journalFile() string {
 	if o.StateDir == "" {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"plinth.dev/plinth/provider/taken"
 )
 
-// takers are those that may have addresses.
+// takers are the listers of the objects that may use addresses.
 type takers struct {
 	nodes    corelisters.NodeLister
 	services corelisters.ServiceLister

@@ -33,7 +33,7 @@ const (
 	tellWhenBusy   = 50  // the same while Services wait: who gets a VIP comes first
 )
 
-// reasonAnnounced is that of the Event which says that a VIP is announced again.
+// reasonAnnounced is the reason of the Event that a VIP is announced again.
 const reasonAnnounced = "VIPAnnounced"
 
 // AnnouncementsChanged says that something has changed that announcements depend on. It never

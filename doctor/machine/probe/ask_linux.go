@@ -91,7 +91,7 @@ func askAll(ctx context.Context, links []*askedLink) {
 	asking.Wait()
 }
 
-// linksThatWork are those to ask on, each with what to ask for. Of the others it notes why.
+// linksThatWork returns the links that can be asked on, each with the addresses to ask for. Of the others it notes the reason.
 func (r *reader) linksThatWork(responder *onlink.Responder) (all []*askedLink) {
 	for _, state := range responder.State() {
 		i := slices.IndexFunc(r.facts.Expected.Links, func(l machine.Link) bool { return l.Subnet == state.Subnet })

@@ -16,7 +16,7 @@ func (r *reader) container(root string) {
 	r.facts.Container = r.facts.Container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// sysctlFolders are where settings are kept, by sysctl.d(5); of files with the same name the first counts.
+// sysctlFolders are the folders of settings, by sysctl.d(5); of files with the same name the first counts.
 var sysctlFolders = []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
 
 // sysctlFiles notes which files below a folder set what may have to be changed.
@@ -42,7 +42,7 @@ func (r *reader) sysctlFiles(root string) {
 	r.sysctlFile(filepath.Join(root, "etc/sysctl.conf")) // sysctl --system reads it last
 }
 
-// sysctlFile notes what one sets, unless it is written by a command of a finding.
+// sysctlFile notes the settings of a file, unless it is written by a command of a finding.
 func (r *reader) sysctlFile(file string) {
 	text, err := os.ReadFile(file)
 	if err != nil || strings.HasPrefix(filepath.Base(file), "99-zz-plinth-") {

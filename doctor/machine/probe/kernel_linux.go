@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/doctor/machine"
 )
 
-// features notes what the kernel lacks.
+// features notes the features that the kernel lacks.
 func (r *reader) features() {
 	if _, err := os.Stat("/proc/thread-self/net/if_inet6"); errors.Is(err, os.ErrNotExist) {
 		r.lacks(machine.IPv6)

@@ -56,7 +56,7 @@ type reader struct {
 	every  time.Duration // between two frames on a link
 }
 
-// unless notes what could not be looked at.
+// unless notes that something could not be read.
 func (r *reader) unless(what string, err error) bool {
 	if err != nil {
 		r.facts.Unread = append(r.facts.Unread, what+": "+err.Error())
@@ -130,7 +130,7 @@ func (r *reader) own() (all []netip.Addr) {
 	return all
 }
 
-// settings asks what the agent asks.
+// settings reads the settings that the agent reads, too.
 func (r *reader) settings() {
 	var routes []routing.Route
 	if e := r.facts.Expected; e != nil && e.Mode == inventory.ModeFabric {

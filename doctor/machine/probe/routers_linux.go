@@ -60,7 +60,7 @@ func (r *reader) subnetOf(session machine.Session) (netip.Prefix, machine.Addres
 	return best.Prefix.Masked(), best
 }
 
-// routersOn are those that are asked for on a link.
+// routersOn returns the routers that are asked for on a link.
 func (r *reader) routersOn(link netip.Prefix) (all []machine.Router) {
 	for _, router := range r.facts.Routers {
 		if subnet, _ := r.subnetOf(r.sessionWith(router)); subnet == link {

@@ -115,7 +115,7 @@ func inodesIn(text string) (all []string) {
 	return all
 }
 
-// firstPIDs is how the kernel calls the PID namespace of the computer (PROC_PID_INIT_INO), in which all processes are seen.
+// firstPIDs is the kernel's name of the PID namespace of the computer (PROC_PID_INIT_INO), in which all processes are seen.
 const firstPIDs = "pid:[4026531836]"
 
 // findPrograms finds out whose the sockets are, and whether some of all belong to processes that are not seen here. Of processes that it may not

@@ -33,7 +33,7 @@ spec:
 	return inv
 }
 
-// SomeInputs are those of the machine of [OneMachine], with a neighbour, a VIP and a password.
+// SomeInputs returns the inputs of the machine of [OneMachine], with a neighbour, a VIP and a password.
 func SomeInputs(t testing.TB) plan.Inputs {
 	return plan.Inputs{
 		Inventory: OneMachine(t),

@@ -120,7 +120,7 @@ func (f Wire) Announce(netip.Prefix, netip.Addr) {}
 // AnnounceAnew does nothing.
 func (f Wire) AnnounceAnew(netip.Prefix, netip.Addr) {}
 
-// State is how the link does.
+// State returns the state of the link.
 func (f Wire) State() []onlink.LinkState {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -163,7 +163,7 @@ func (f Mesh) Set(_ context.Context, all []mesh.Config) error {
 // Acted does nothing.
 func (f Mesh) Acted([]mesh.LinkState) {}
 
-// State is how the link does.
+// State returns the state of the link.
 func (f Mesh) State() []mesh.LinkState {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -232,7 +232,7 @@ func (f *LAN) Until(t testing.TB, want ...netip.Addr) {
 // LANSubnet is the subnet of a LAN.
 var LANSubnet = netip.MustParsePrefix("192.168.1.0/24")
 
-// LANPlan is that of machine w1, of three, for VIPs whose first home each is.
+// LANPlan returns the plan of machine w1, of three, for VIPs, each with its homes.
 func LANPlan(homes map[string][]string) advertise.LinkPlan {
 	p := advertise.LinkPlan{Link: inventory.Link{Subnet: LANSubnet}, Self: netip.MustParseAddr("192.168.1.1")}
 	for i, name := range []string{"w1", "w2", "w3"} {

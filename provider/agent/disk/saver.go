@@ -27,12 +27,12 @@ type Saver struct {
 	running sync.WaitGroup
 }
 
-// NewSaver returns one that has no directory yet.
+// NewSaver returns a saver that has no directory yet.
 func NewSaver(log *slog.Logger) *Saver {
 	return &Saver{log: log, inputs: latest.New[plan.Inputs](), alive: latest.New[alive]()}
 }
 
-// Start writes what the saver is given, until [Saver.Finish] is called or ctx ends.
+// Start writes the inputs and signs of life that the saver is given, until [Saver.Finish] is called or ctx ends.
 func (s *Saver) Start(ctx context.Context) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.running.Go(func() {
@@ -41,7 +41,7 @@ func (s *Saver) Start(ctx context.Context) {
 	s.running.Go(func() { s.alive.Each(ctx, 0, s.writeAlive) })
 }
 
-// Finish writes what the process after this one should know, the last of all: nothing older replaces it. What is nil is
+// Finish writes the state that the process after this one needs, the last of all: nothing older replaces it. What is nil is
 // not written.
 func (s *Saver) Finish(last *Handover, in *plan.Inputs) {
 	s.cancel()

@@ -104,7 +104,7 @@ type found struct {
 	advertise.Found
 }
 
-// Reached is how one link does.
+// Reached is the state that one link reached.
 type Reached struct {
 	self   string // the machine
 	plan   advertise.LinkPlan
@@ -143,7 +143,7 @@ func (l *Links) Remember(vips []netip.Addr) { l.remembered = vips }
 // Set hands over what is planned. It never waits.
 func (l *Links) Set(to Plans) { l.plans.Put(to) }
 
-// Reached is how the links do, sorted by subnet.
+// Reached returns the state that each link reached, sorted by subnet.
 func (l *Links) Reached() []Reached {
 	if l == nil {
 		return nil
@@ -418,7 +418,7 @@ func claimsOn(all []Reached, subnet netip.Prefix) []netip.Addr {
 	return all[i].claims
 }
 
-// tellClaims logs what the machine begins to answer for, and what it answers for no more.
+// tellClaims logs the VIPs that the machine begins to answer for, and those that it answers for no more.
 func tellClaims(log *slog.Logger, subnet netip.Prefix, before, now []netip.Addr) {
 	without := func(all, others []netip.Addr) []netip.Addr {
 		return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return slices.Contains(others, a) })
@@ -431,7 +431,7 @@ func tellClaims(log *slog.Logger, subnet netip.Prefix, before, now []netip.Addr)
 	}
 }
 
-// Refusals are why this machine does not answer for VIPs on its links, besides what its plan says.
+// Refusals are the VIPs that this machine does not answer for on its links, with the reasons, besides those in its plan.
 func (l *Links) Refusals() (all []advertise.Refusal) {
 	for _, r := range l.Reached() {
 		refused := r.plan.Refused(r.step.Owners)

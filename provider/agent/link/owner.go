@@ -70,7 +70,7 @@ const ownerRetry = 10 * time.Second
 // ownerTimeout is how long a write may take, and the watch until it shows it.
 const ownerTimeout = 10 * time.Second
 
-// Run writes what is wanted, the latest, until ctx ends.
+// Run writes the latest desired owners until ctx ends.
 func (w *Owners) Run(ctx context.Context) {
 	if len(validation.IsValidLabelValue(w.self)) > 0 {
 		w.log.Warn("cannot label claims of VIPs that this machine answers for: the Node's name is too long for a label", "node", w.self)

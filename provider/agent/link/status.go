@@ -42,7 +42,7 @@ type VIPStatus struct {
 	Conflict string `json:"conflict,omitempty"` // the MAC of a host that claims it as well
 }
 
-// Status is how the links do.
+// Status returns the status of the links.
 func (l *Links) Status() []Status {
 	all := []Status{}
 	for _, reached := range l.Reached() {

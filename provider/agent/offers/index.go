@@ -146,7 +146,7 @@ func (c Claim) heldBy(s Service) bool {
 	return c.Holders[0] != s.Key || c.UID == "" || c.UID == s.UID
 }
 
-// count counts what can take traffic, as far as what serves the Service knows of it; at lists the machines that have it.
+// count counts the endpoints that can take traffic, as far as the proxy of the Service knows of them; at lists the machines that have them.
 func (c *Index) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at func() string) {
 	proxy := c.services[k].Frontend.Proxy
 	byAddr := map[netip.Addr]Endpoint{}

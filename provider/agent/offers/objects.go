@@ -65,7 +65,7 @@ type Claim struct {
 	Unread  string          // why the object is not read, and this is what was known before; empty: it is
 }
 
-// ClaimOf keeps of a *networkingv1.IPAddress who holds it; zero: it is none that can be a VIP.
+// ClaimOf reduces a *networkingv1.IPAddress to its holders; zero: it is none that can be a VIP.
 func ClaimOf(obj any) Claim {
 	ip := obj.(*networkingv1.IPAddress)
 	vip, err := netip.ParseAddr(ip.Name)

@@ -89,7 +89,7 @@ func (in Inputs) IsUnlisted(err error) bool {
 	return errors.Is(err, inventory.ErrNoMachine) && !namesake && len(in.Inventory.LinksOf(name)) == 0
 }
 
-// Begin says why this Node is not to be served by an agent that begins: it was left behind by
+// Begin returns the error for which an agent that begins is not to serve this Node: it was left behind by
 // a machine in whose place the inventory has another. One that runs goes on, for an edit of an ID
 // alone is no reason to take traffic from a machine.
 func (in Inputs) Begin() error {
@@ -116,7 +116,7 @@ func PoolAddresses(inv *inventory.Inventory) *netipx.IPSet {
 
 func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix { return PrefixesIn(SetOf(b)) }
 
-// PrefixesIn are those of a set.
+// PrefixesIn returns the prefixes of a set.
 func PrefixesIn(set *netipx.IPSet) []netip.Prefix {
 	if set.Prefixes() == nil {
 		return []netip.Prefix{} // not nil: nothing is allowed then, and not everything

@@ -30,7 +30,7 @@ type Condition struct {
 // about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
 const ShuttingDown = "node is shutting down"
 
-// NodeOf keeps of a *corev1.Node what the agent needs.
+// NodeOf reduces a *corev1.Node to the fields that the agent needs.
 func NodeOf(obj any) Node {
 	node := obj.(*corev1.Node)
 	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]

@@ -10,13 +10,13 @@ import (
 // routers, to do the one before.
 const TransitionPause = 5 * time.Second
 
-// Carriage is how the pod network carries packets.
+// Carriage is the way in which the pod network carries packets.
 type Carriage struct {
 	Mode  inventory.Mode
 	VXLAN inventory.VXLAN // in overlay; zero: there is no pod network
 }
 
-// CarriageOf is how an inventory has packets carried.
+// CarriageOf returns the way in which an inventory has packets carried.
 func CarriageOf(inv *inventory.Inventory) Carriage {
 	return Carriage{inv.PodNetwork.Mode, inv.PodNetwork.VXLAN}
 }

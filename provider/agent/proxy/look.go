@@ -89,7 +89,7 @@ func (l *lookout) turn(with kubeproxy.Round) (some []advertise.Question) {
 	return some
 }
 
-// absent are those of some whose rules were seen, and are not there.
+// absent returns those of some questions whose rules were seen before, and are gone.
 func (l *lookout) absent(ctx context.Context, with kubeproxy.Round, some []advertise.Question) (all []advertise.Question) {
 	for part := range slices.Chunk(some, askTogether) {
 		answers := l.prober.Ask(ctx, with, part)

@@ -14,7 +14,7 @@ import (
 	"plinth.dev/plinth/provider/agent/link"
 )
 
-// Board is where the agent's status and metrics are shown.
+// Board is the agent's status and metrics, as its listeners serve them.
 type Board struct {
 	*Metrics
 	ask    Ask

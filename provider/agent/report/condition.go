@@ -43,7 +43,7 @@ type Tally struct {
 	Down                                           []lb.DownSession // each session that does not count
 }
 
-// Counts are those of the tally as the Node's condition reports them.
+// Counts returns the counts of the tally as the Node's condition reports them.
 func (t Tally) Counts() lb.Counts {
 	c := lb.Counts{
 		Counted: true, Routes: t.Routes, RoutesWanted: t.RoutesWanted, Sessions: t.Sessions, SessionsWanted: t.SessionsWanted, LacksPodCIDRs: t.Lacking > 0,
@@ -157,7 +157,7 @@ func NewWriter(log *slog.Logger, client kubernetes.Interface, nodeName string, n
 // Set sets the desired condition. It never waits.
 func (w *Writer) Set(c plan.Condition) { w.want.Put(c) }
 
-// Run writes what is wanted, the latest, until ctx ends.
+// Run writes the latest desired condition until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
 	var condition plan.Condition
 	var again <-chan time.Time

@@ -34,7 +34,7 @@ type Place struct {
 	Rack         string `json:"rack,omitempty"`
 }
 
-// State is how the agent does.
+// State is the state of the agent.
 type State struct {
 	Ready        bool      `json:"ready"`
 	WaitingFor   string    `json:"waitingFor,omitempty"`
@@ -112,7 +112,7 @@ type RoutesStatus struct {
 	Routes []string `json:"routes"` // as wanted
 }
 
-// RefusalStatus is why something is not announced, or not routed.
+// RefusalStatus is the refusal to announce or route something, with its reason.
 type RefusalStatus struct {
 	Service string `json:"service,omitempty"`
 	VIP     string `json:"vip,omitempty"`
@@ -123,13 +123,13 @@ type RefusalStatus struct {
 	Other   string `json:"other,omitempty"` // the Node that holds the pod CIDR
 }
 
-// DemotionStatus is why a prefix is announced as the worse way.
+// DemotionStatus is a prefix that is announced as the worse way, with the reason.
 type DemotionStatus struct {
 	Prefix string `json:"prefix"`
 	Reason string `json:"reason"`
 }
 
-// of makes it the status of now, with what its lists are made of.
+// of makes it the present status, with the basis of its lists.
 func (s *Status) of(b Basis) *Status {
 	s.basis, s.basis.passed, s.At = b, time.Now(), time.Now().UTC()
 	return s
@@ -209,7 +209,7 @@ func unrouted(all []routing.Refusal) []RefusalStatus {
 	return out
 }
 
-// holdTime is that of a session which is up; empty: it is not.
+// holdTime returns the hold time of a session that is up; empty: it is not.
 func holdTime(s bgp.SessionState) string {
 	if !s.Up {
 		return ""

@@ -53,7 +53,7 @@ func (s *Sources) followNodes(ctx context.Context, labels string) {
 	go follow(own, next, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
 
-// NodeStore is where the answers of the API server about the other Nodes go; nil: none are followed.
+// NodeStore is the store that the API server's answers about the other Nodes go to; nil: no Nodes are followed.
 func (s *Sources) NodeStore() cache.ReflectorStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()

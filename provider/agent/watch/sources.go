@@ -127,7 +127,7 @@ func New(log *slog.Logger, client kubernetes.Interface, namespace, nodeName stri
 	return sources
 }
 
-// Start follows what every agent needs. The rest depends on what these say.
+// Start follows the objects that every agent needs. Which others it follows depends on these.
 func (s *Sources) Start(ctx context.Context) {
 	byName := fields.OneTermEqualSelector("metadata.name", s.nodeName).String()
 	go follow(ctx, s.caches.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
@@ -137,7 +137,7 @@ func (s *Sources) Start(ctx context.Context) {
 	go follow(ctx, s.caches.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 
-// Adjust follows what the Node and the inventory, as they are now, make necessary.
+// Adjust follows the objects that the Node and the inventory, as they are now, make necessary.
 func (s *Sources) Adjust(ctx context.Context) {
 	s.mu.Lock()
 	rack, inv, self := s.known.Rack, s.accepted.inventory, s.known
@@ -169,7 +169,7 @@ func (s *Sources) Adjust(ctx context.Context) {
 	}
 }
 
-// Step is where a change of mode stands, now that all that it takes is known, and how long it stands there; 0: for good.
+// Step is the step of a transition of the mode, now that all its inputs are known, and the time for which it lasts; 0: for good.
 func (s *Sources) Step(now time.Time) (st plan.Step, left time.Duration) {
 	s.Transition.Begin(now)
 	return s.Transition.At(now)
@@ -317,7 +317,7 @@ func (s *Sources) Snapshot() (in plan.Inputs, missing string) {
 	return in, ""
 }
 
-// missing names what the API server has not told yet.
+// missing names the objects that the API server has not listed yet.
 func (s *Sources) missing() string {
 	if s.accepted.inventory == nil {
 		if s.known.Name == "" {

@@ -72,14 +72,14 @@ type restored struct {
 	claims map[string]offers.Claim // by the name of the IPAddress
 }
 
-// Restore lets the inputs of the process before this one count until the API server has listed the objects. It is called before
+// Restore lets the inputs of the process before this one count for objects that the API server has not told of yet. It is called before
 // Start.
 func (s *Sources) Restore(in plan.Inputs) {
 	s.restored = restoredOf(in)
 	s.depart(in.Taken)
 }
 
-// RestoredPasswords are those that the process before this one knew; nil: none was there.
+// RestoredPasswords are the passwords that the process before this one knew; nil: there was none.
 func (s *Sources) RestoredPasswords() map[inventory.SecretKey]bgp.Password {
 	if s.restored.Inventory == nil {
 		return nil
