@@ -51,7 +51,7 @@ func nodesExpected(seen Observed) (out []string) {
 	return out
 }
 
-// detailsOf makes a list of what agents answered, in the order of their Nodes.
+// detailsOf lists the answers of agents, in the order of their Nodes.
 func detailsOf[T any](seen Observed, answers map[string]Answer, items func(node string, a Agent) []T, well func(T) bool) Details[T] {
 	details := Details[T]{Items: []T{}, NotAsked: notAsked(seen, answers)}
 	for _, node := range nodesExpected(seen) {

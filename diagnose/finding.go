@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kinds of what a finding is about.
+// Kinds of the objects of findings.
 const (
 	KindAgent      = "agent"
 	KindController = "controller"

@@ -186,7 +186,7 @@ func (n Node) reasonBesides() string {
 	return n.Fabric.Reason
 }
 
-// unmatched adds what the controller says has no counterpart, and is not told yet. Its word is
+// unmatched adds the Nodes and machines without counterpart that the controller reports and no other finding does. Its report is
 // some seconds old: a Node that has its machine's provider ID has it from the controller.
 func (c counterparts) unmatched(seen Observed) (out []Finding) {
 	for _, n := range seen.Nodes {

@@ -156,7 +156,7 @@ func routerSessionsLink(router string, ask []string, answers map[string]Answer) 
 	return ok("%s", text)
 }
 
-// routerAnnouncedLink counts what agents announce to a router, and what they keep back from it.
+// routerAnnouncedLink counts the prefixes that agents announce to a router, and those that they keep back from it.
 func routerAnnouncedLink(router string, ask []string, answers map[string]Answer) Link {
 	announced, kept, help := 0, "", ""
 	heard := 0

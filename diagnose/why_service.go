@@ -125,7 +125,7 @@ func holderLink(seen Observed, vip netip.Addr, by []lb.ServiceKey) Link {
 	return broken(lb.VIPOutsidePools, "plinth status pools lists what pools have", "%s, and nobody holds it", where)
 }
 
-// shownLink compares what a Service holds with what its status shows: kube-proxy serves the latter.
+// shownLink compares the VIPs that a Service holds with those in its status: kube-proxy serves the latter.
 func shownLink(s Service, vips []netip.Addr) Link {
 	for _, a := range vips {
 		if !slices.Contains(s.Shown, a) {
@@ -135,7 +135,7 @@ func shownLink(s Service, vips []netip.Addr) Link {
 	return ok("shows %s", joinAddrs(vips))
 }
 
-// announcement adds what the machines have to do with some addresses of a Service.
+// announcement adds the links on the announcement of some addresses of a Service.
 func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	b.link("plan", func() Link { return planLink(seen, vips) })
 	b.link("endpoints", func() Link {
@@ -161,7 +161,7 @@ func endpointsHelp(reason lb.Reason) string {
 	return "kubectl get endpointslices shows which endpoints are ready, and on which Nodes"
 }
 
-// telling adds what machines tell routers of some addresses.
+// telling adds the links on the machines that announce some addresses to routers.
 func (b *builder) telling(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	var serving []string
 	b.link("machines", func() Link {

@@ -82,7 +82,7 @@ func cellsOf(line string) []string {
 	return cells
 }
 
-// row makes a word of each name in the first cell.
+// row adds a word for each name in the first cell.
 func row(word Word, columns, cells []string) (out []Word) {
 	word.Kind = columns[0]
 	for i, cell := range cells[1:] {

@@ -19,7 +19,7 @@ const (
 
 func (n Node) tainted(key string) bool { return slices.Contains(n.Taints, key) }
 
-// cloudFlag has a kubelet ask for a cloud provider, by its distribution.
+// cloudFlag returns the step by which a kubelet asks for a cloud provider, by its distribution.
 func (n Node) cloudFlag() []Mend {
 	now := kubectl("", "taint", "node", Quoted(n.Name), uninitializedTaint+"=true:NoSchedule") // a kubelet gives it to a new Node alone
 	until := say("the taint keeps new pods from the Node until Plinth runs and takes it off: give it when Plinth is there, Node by Node")

@@ -68,7 +68,7 @@ func (c Cluster) endController(lease Lease) []Mend {
 	return []Mend{say("end the cloud controller manager " + lease.Program + " on " + lease.Holder + "; where it is to stay, give Plinth's a lease and a port of its own: docs/guides/install.md, \"Beside another cloud controller manager\"")}
 }
 
-// isCloudController knows cloud controller managers by the names that their images have. kube-vip's is a balancer alone.
+// isCloudController tells cloud controller managers by the names that their images have. kube-vip's is a balancer alone.
 func isCloudController(w Workload) bool {
 	return slices.ContainsFunc(w.Programs, func(p string) bool {
 		last := p[strings.LastIndex(p, "/")+1:]

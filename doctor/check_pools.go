@@ -18,7 +18,7 @@ func (c Cluster) inPools(block netip.Prefix, object, whose string, mend func(poo
 	return out
 }
 
-// exclude has an edit of the inventory take a block out of a pool.
+// exclude returns the step by which an edit of the inventory takes a block out of a pool.
 func exclude(block netip.Prefix) func(string) []Mend {
 	return func(pool string) []Mend {
 		return []Mend{say(fmt.Sprintf("take it out of pool %s in the inventory: exclude: [%s], or give the pool other addresses", pool, block))}

@@ -101,7 +101,7 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	go c.reconcileInventory(ctx)
 }
 
-// SetInformers takes the informers that all controllers share.
+// SetInformers sets the informers that all controllers share.
 func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	c.informers = factory
 	c.readCluster()
@@ -121,7 +121,7 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	})
 }
 
-// trim has informers keep what somebody looks at.
+// trim sets the transforms by which informers keep only the fields that are read.
 func trim(f informers.SharedInformerFactory) error {
 	return errors.Join(f.Core().V1().Services().Informer().SetTransform(vip.TrimService), f.Core().V1().Namespaces().Informer().SetTransform(vip.TrimNamespace))
 }

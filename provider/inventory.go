@@ -35,7 +35,7 @@ func (c *Cloud) electedBy() string {
 	return c.options.Lease
 }
 
-// reconcileInventory has the inventory in force follow what people write, until ctx ends.
+// reconcileInventory reconciles the inventory in force with the one that people write, until ctx ends.
 func (c *Cloud) reconcileInventory(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := c.reconciler.Run(ctx); err != nil {

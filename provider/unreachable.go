@@ -17,8 +17,8 @@ import (
 // errNoInformers passes: they come a moment after the reconciler has begun.
 var errNoInformers = errors.New("the informers are not there yet")
 
-// readCluster prepares what an edit of the inventory is held against, and what tells who announces
-// what.
+// readCluster prepares the reader that edits of the inventory are judged by, and that tells which VIPs nobody
+// announces.
 func (c *Cloud) readCluster() {
 	reader, err := cluster.New(claim.Client{Kube: c.client, Namespace: c.options.Namespace}, c.informers)
 	if err != nil {

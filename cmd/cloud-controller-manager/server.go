@@ -29,7 +29,7 @@ const (
 	askFor       = 20 * time.Second
 )
 
-// awaitServer has a command wait for the API server before it runs, and say so. The framework
+// awaitServer makes a command wait for the API server before it runs, and say so. The framework
 // says nothing for half a minute and more where the server's address is silent, and ends the
 // process then. Where connections are refused, its leader election asks on for as long as it
 // takes.

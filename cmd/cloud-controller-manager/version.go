@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/buildinfo"
 )
 
-// answerVersion has --version answer with our own version. The framework's answer is the
+// answerVersion makes --version answer with our own version. The framework's answer is the
 // version of the Kubernetes modules, which make sets. It cannot be ours: it is what feature
 // gates are decided by as well, so each release of ours would turn some on or off.
 func answerVersion(command *cobra.Command) {

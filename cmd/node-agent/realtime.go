@@ -13,7 +13,7 @@ import (
 // after all others that ask for real time.
 const realTimePriority = 1
 
-// realTime has every thread of this process, and those that they will start, go
+// realTime makes every thread of this process, and those that they will start, go
 // before ordinary processes (SCHED_RR, sched(7)). It needs CAP_SYS_NICE.
 func realTime() error {
 	done := map[int]bool{}

@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/preview"
 )
 
-// sessionLines tell what becomes of sessions, and in one line of a router all of whose sessions are
+// sessionLines tell the fate of sessions, and in one line of a router all of whose sessions are
 // reset, or that has another name.
 func sessionLines(difference edit.Difference, before *inventory.Inventory) (out []string) {
 	resets, all := map[string]int{}, map[string]int{}

@@ -89,7 +89,7 @@ type examination struct {
 	notes    []string
 }
 
-// print has something read and says what was found. Its error has the exit code.
+// print examines and prints the findings. Its error has the exit code.
 func (p *paper) print(cmd *cobra.Command, read func() (examination, error)) error {
 	write, err := chosen(doctorWriters, p.output)
 	if err != nil {

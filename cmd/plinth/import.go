@@ -95,7 +95,7 @@ func tellNotes(out io.Writer, notes importer.Notes) {
 	}
 }
 
-// knownSource refuses what cannot be imported.
+// knownSource refuses a source that cannot be imported.
 func knownSource(name string) error {
 	all := importer.Sources()
 	for _, known := range all {

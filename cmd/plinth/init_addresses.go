@@ -84,7 +84,7 @@ func addressList(text string) (all []netip.Addr, err error) {
 	return all, nil
 }
 
-// checkAddresses refuses what no machine can have, and what another one, or something else of the cluster, has.
+// checkAddresses refuses addresses that no machine can have, and those that another one, or something else of the cluster, has.
 func checkAddresses(list []netip.Addr, others map[string][]netip.Addr, used []netip.Prefix) error {
 	for i, addr := range list {
 		switch {

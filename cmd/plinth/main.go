@@ -55,7 +55,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return exitError
 }
 
-// noCommand refuses what is no command where help is asked for, too: cobra then answers with
+// noCommand refuses words that are no command where help is asked for, too: cobra then answers with
 // the help of the command before it, as if all were well.
 func noCommand(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpCmd() // which it would add only when it runs
@@ -150,7 +150,7 @@ func (e exit) Error() string {
 
 func (e exit) Unwrap() error { return e.err }
 
-// usage makes a wrong number of arguments an error of usage.
+// usage turns a wrong number of arguments into an error of usage.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/diagnose"
 )
 
-// writeStatusText prints what fits a screen: racks and pools as tables, and then the
+// writeStatusText prints a status that fits a screen: racks and pools as tables, and then the
 // problems, one a line. What many things have in common is one line.
 func writeStatusText(w io.Writer, s diagnose.Status) error {
 	return writeStatus(w, s, alike(s.Findings))

@@ -173,7 +173,7 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// printYAML prints what [printJSON] does, as YAML: the same keys in the same order.
+// printYAML prints the output of [printJSON] as YAML: the same keys in the same order.
 func printYAML(to io.Writer, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

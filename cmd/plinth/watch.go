@@ -37,7 +37,7 @@ func (v *viewFlags) addTo(cmd *cobra.Command) {
 // wipe moves to the top left of a terminal, and wipes what is below (ECMA-48: CUP, ED).
 const wipe = "\x1b[H\x1b[J"
 
-// show prints what look writes, once or until it is interrupted. It ends with exit code 1 where
+// show prints the output of look, once or until it is interrupted. It ends with exit code 1 where
 // the last look did not find all well.
 func (v viewFlags) show(cmd *cobra.Command, look func(context.Context, io.Writer) (well bool, err error)) error {
 	if !v.watch {

@@ -76,7 +76,7 @@ func (c clusterFlags) surveyors(ctx context.Context, agents agentFlags) (survey.
 	return reader, survey.NewAsker(config, reader, agents.port), nil
 }
 
-// question makes a chain of what is known.
+// question returns the chain of one thing, from an observation and the answers of agents.
 type question func(diagnose.Observed, map[string]diagnose.Answer) diagnose.Chain
 
 // subject parses the name of the thing that a person asks about.

@@ -134,7 +134,7 @@ func pathsEnding(name string) (out []string) {
 	return out
 }
 
-// sameFields puts paths together that lead to one field: a setting of sessions has several.
+// sameFields groups paths that lead to one field: a setting of sessions has several.
 func sameFields(paths []string) (out [][]string) {
 	seen := map[document.FieldDoc]int{}
 	for _, path := range paths {

@@ -70,7 +70,7 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 	return nil
 }
 
-// trust has the API server know the authority.
+// trust makes the API server trust the authority.
 func (s *Server) trust(ctx context.Context, config *admissionregistrationv1.ValidatingWebhookConfiguration, authorities []byte) error {
 	at := slices.IndexFunc(config.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool { return w.Name == WebhookName })
 	if at < 0 {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Limits on what strangers may ask for: the port is open to whoever reaches the machine.
+// Limits on requests of strangers: the port is open to any host that reaches the machine.
 const (
 	bodyBytes   = 8 << 20 // two ConfigMaps of 1 MiB, as JSON
 	atOnce      = 4

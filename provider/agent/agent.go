@@ -115,7 +115,7 @@ func New(options Options) *Agent {
 // Handler serves /healthz, /readyz, /metrics and /status.
 func (a *Agent) Handler() http.Handler { return a.reporting.board.Handler() }
 
-// Drain has the agent move traffic away from the machine, and announce nothing
+// Drain makes the agent move traffic away from the machine, and announce nothing
 // from then on until it is stopped. It returns at once.
 func (a *Agent) Drain() {
 	select {
@@ -279,7 +279,7 @@ func (a *Agent) handover() disk.Handover {
 	return s
 }
 
-// checkSettings tells of kernel settings that stand in the way of pods' packets, or changes them.
+// checkSettings reports kernel settings that stand in the way of pods' packets, or changes them.
 func (a *Agent) checkSettings() {
 	if !a.planned.once {
 		return // it may wait for its inventory still

@@ -78,7 +78,7 @@ func (a *Agent) decide(machine inventory.Machine, healthy bool, st plan.Step) {
 	a.setLinks(machine)
 }
 
-// observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
+// observePlan looks for kube-proxy's rules where the plan lacks nothing else.
 func (a *Agent) observePlan(now time.Time) {
 	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.kubeProxy.health.IsKubeProxy()}
 	a.schedule.wakeIn(a.kubeProxy.gate.Observe(a.planned.plan, with, now))
@@ -143,7 +143,7 @@ func tellRefusals(log *slog.Logger, before, now []routing.Refusal) {
 	}
 }
 
-// apply has the plan carried out. What fails does not stop the rest.
+// apply carries out the plan. A part that fails does not stop the rest.
 func (a *Agent) apply(ctx context.Context) error {
 	table := a.planned.plan.Routing
 	var tunnelErr error

@@ -47,7 +47,7 @@ func (a *Agent) report(ctx context.Context) {
 	a.publish()
 }
 
-// tell says in the Node's condition what was reached, and what is long waited for:
+// tell reports in the Node's condition the state that was reached, and the input that is long pending:
 // what is in force then may be old.
 func (a *Agent) tell() {
 	a.tellUnread()
@@ -118,7 +118,7 @@ func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
 	return true
 }
 
-// publish makes the status of the moment the one that is shown.
+// publish sets the present status as the one that is shown.
 func (a *Agent) publish() {
 	status := &report.Status{
 		Place: report.Place{Node: a.o.NodeName},

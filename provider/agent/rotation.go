@@ -130,7 +130,7 @@ func (r *rotation) fallBack(state *rotating, seen observation, lasted time.Durat
 	return alternate
 }
 
-// take has a session be planned with a password from now on.
+// take sets the password that a session is planned with from now on.
 func (r *rotation) take(x *rotating, password bgp.Password, now time.Time) {
 	x.now, x.since = password, now
 	r.version++
@@ -160,7 +160,7 @@ func (r *rotation) kept(all map[inventory.SecretKey]bgp.Password) map[inventory.
 	return out
 }
 
-// seed lets the session of a process that has just begun fall back on what the one before knew.
+// seed lets the session of a process that has just begun fall back on the password of the one before.
 func (r *rotation) seed(former map[inventory.SecretKey]bgp.Password) {
 	for _, x := range r.sessions {
 		if p := former[x.key]; p != "" && p != x.now && x.good == "" {

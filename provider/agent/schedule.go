@@ -14,7 +14,7 @@ type schedule struct {
 	retry time.Duration // after the last failure; 0: the last pass succeeded
 }
 
-// wakeIn has a pass made after a duration, unless one is due sooner; 0: none.
+// wakeIn schedules a pass after a duration, unless one is due sooner; 0: none.
 func (s *schedule) wakeIn(duration time.Duration) {
 	at := time.Now().Add(duration)
 	if duration <= 0 || !s.due.IsZero() && s.due.Before(at) {
@@ -27,7 +27,7 @@ func (s *schedule) wakeIn(duration time.Duration) {
 // fired notes that the timer has fired.
 func (s *schedule) fired() { s.due = time.Time{} }
 
-// retryAfter has a pass that failed made again, each time after a longer while.
+// retryAfter schedules a pass after one that failed, each time after a longer while.
 func (s *schedule) retryAfter(err error) {
 	if err == nil {
 		s.retry = 0

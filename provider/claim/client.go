@@ -56,7 +56,7 @@ func (c Client) SetHomes(ctx context.Context, o ipam.Object, homes string) (*net
 	return c.patch(ctx, o.Addr.String(), metadata)
 }
 
-// Update writes who holds an address into its object, if that is still as it is known.
+// Update writes the holders of an address into its object, if that is still as it is known.
 func (c Client) Update(ctx context.Context, write ipam.Write) (*networkingv1.IPAddress, error) {
 	annotations := map[string]string{lb.SharedByAnnotation: joined(write.Holders), lb.ServiceUIDAnnotation: write.ParentUID}
 	if write.Renew {

@@ -107,7 +107,7 @@ func (j *Journal) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) { _ = j.Check(ctx) }, checkEvery) // who needs to know says why it fails
 }
 
-// OnRestore has f called, in a goroutine of its own, when a restore is noticed from now on.
+// OnRestore sets the function that is called, in a goroutine of its own, when a restore is noticed from now on.
 func (j *Journal) OnRestore(f func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +156,7 @@ func (j *Journal) WriteReleased(ctx context.Context, before Released, quarantine
 	return r, err
 }
 
-// counted takes in a count that was read, or written.
+// counted records a count that was read, or written.
 func (j *Journal) counted(writes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -61,7 +61,7 @@ func (m *Mirror) Run(ctx context.Context, check func(context.Context) error) {
 	}
 }
 
-// listing lists what is there at this moment, never what a cache had a while ago.
+// listing lists the objects of this moment, never those that a cache had a while ago.
 func (m *Mirror) listing(check func(context.Context) error) cache.ListerWatcher {
 	objects := m.client.Kube.NetworkingV1().IPAddresses()
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -127,7 +127,7 @@ func (m *Mirror) Changes() int {
 	return m.changes
 }
 
-// Add takes in an object that is new, or has changed.
+// Add adds an object that is new, or has changed.
 func (m *Mirror) Add(obj any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +160,7 @@ func (m *Mirror) add(obj any) {
 	}
 }
 
-// saw takes in a resource version that the watch has shown. m.mu is held.
+// saw records a resource version that the watch has shown. m.mu is held.
 func (m *Mirror) saw(version string) {
 	m.changes++
 	if newer(version, m.version) {
@@ -171,7 +171,7 @@ func (m *Mirror) saw(version string) {
 // Update is Add.
 func (m *Mirror) Update(obj any) error { return m.Add(obj) }
 
-// Delete takes in that an object is gone.
+// Delete removes an object that is gone.
 func (m *Mirror) Delete(obj any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -43,7 +43,7 @@ func (o objects) whole(held holdings) preview.Cluster {
 	return c
 }
 
-// around puts together what the objects say around the VIPs that are held.
+// around assembles the cluster from the objects around the VIPs that are held.
 func (o objects) around(held holdings) preview.Cluster {
 	cluster := preview.Cluster{Nodes: map[string]preview.Node{}, Homes: map[netip.Addr][]string{}, Owners: map[netip.Addr]string{}}
 	held.onLinks(&cluster)

@@ -66,7 +66,7 @@ func (c copier) people(ctx context.Context) error {
 	return nil
 }
 
-// own copies what controllers keep there, and what says that it is in force last.
+// own copies the objects that controllers keep there, the one that puts them into force last.
 func (c copier) own(ctx context.Context) error {
 	if _, trial := c.from[source.TrialName]; !trial && c.have[source.TrialName].Name != "" {
 		if err := c.maps().Delete(ctx, source.TrialName, metav1.DeleteOptions{}); err != nil {
@@ -90,7 +90,7 @@ func (c copier) maps() clientcorev1.ConfigMapInterface {
 	return c.move.Client.CoreV1().ConfigMaps(c.move.To)
 }
 
-// put has the new namespace have a ConfigMap as it is in the old one.
+// put makes a ConfigMap in the new namespace as it is in the old one.
 func (c copier) put(ctx context.Context, cm v1.ConfigMap) error {
 	next := &v1.ConfigMap{ObjectMeta: copyMeta(cm.ObjectMeta), Data: cm.Data, BinaryData: cm.BinaryData, Immutable: cm.Immutable}
 	was, there := c.have[cm.Name]

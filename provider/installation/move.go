@@ -68,7 +68,7 @@ func (m Move) look(ctx context.Context) (from, to Installation, err error) {
 	return in(m.From), in(m.To), nil
 }
 
-// check refuses what would be no move, or would make one installation of two.
+// check refuses a call that would be no move, or would make one installation of two.
 func (m Move) check(from, to Installation) error {
 	switch begun := from.parkedFor(); {
 	case m.From == m.To:
@@ -85,7 +85,7 @@ func (m Move) check(from, to Installation) error {
 	return nil
 }
 
-// copyAll copies what the installation is made of, and what says that it is in force last.
+// copyAll copies the objects of the installation, the one that puts them into force last.
 func (m Move) copyAll(ctx context.Context) error {
 	inv, err := source.Accepted(ctx, m.Client, m.From)
 	if err != nil {

@@ -89,7 +89,7 @@ func (t fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// WrappedRoundTripper has the client cancel a request that takes too long.
+// WrappedRoundTripper makes the client cancel a request that takes too long.
 func (t fenced) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // stallDetector notices when the process was stopped: it is seen running too seldom.

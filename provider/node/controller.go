@@ -31,7 +31,7 @@ type Controller struct {
 	wanted  wantedTaints
 }
 
-// Options say what of the inventory and of all Nodes the controller reads.
+// Options are the options of the controller: its sources and its log.
 type Options struct {
 	Namespace string // of Plinth's ConfigMaps
 	InForce   *source.InForce

@@ -71,8 +71,8 @@ func (d desired) patch(node *v1.Node) (patch nodePatch, ok bool, err error) {
 	return patch, ok, nil
 }
 
-// fill sets what may be set only once, where the Node has it not; and repeats
-// what Plinth set earlier, for what is left out of a patch is removed.
+// fill sets the fields that may be set only once, where the Node lacks them; and repeats
+// those that Plinth set earlier, for the API server removes the fields that a patch leaves out.
 func (d desired) fill(spec *specPatch, node *v1.Node, had owned) (filled bool) {
 	switch {
 	case had.providerID:

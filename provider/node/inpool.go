@@ -56,7 +56,7 @@ func (c *Controller) labelInPool(ctx context.Context, node *v1.Node) (wrote bool
 	return true, nil
 }
 
-// inPoolPatch has the Node as it was read bear the label, or not.
+// inPoolPatch returns the patch that sets or removes the label of the Node as it was read.
 func inPoolPatch(node *v1.Node, pool string) ([]byte, error) {
 	var value any // null takes a label away
 	if pool != "" {

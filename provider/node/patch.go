@@ -13,8 +13,8 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// fieldManager owns what Plinth applies to Nodes, and nothing else: what it no
-// longer applies the API server removes, unless somebody else wants it too.
+// fieldManager owns the fields that Plinth applies to Nodes, and nothing else: those that it no
+// longer applies the API server removes, unless somebody else wants them too.
 const fieldManager = "plinth"
 
 // nodePatch is a Node as server-side apply takes it. It is written out rather

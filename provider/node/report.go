@@ -74,20 +74,20 @@ func (c *Controller) noteState(node *v1.Node, machine inventory.Machine) {
 	}
 }
 
-// warn reports what is wrong with a Node. Of one that went meanwhile nothing is remembered:
+// warn reports a problem of a Node. Of one that went meanwhile nothing is remembered:
 // nobody would clear it any more.
 func (c *Controller) warn(node *v1.Node, reason, message string) {
 	c.cluster.Reports.Warn(node, reason, message)
 	c.forgetGone(node)
 }
 
-// note records what is no fault of a Node.
+// note records an Event on a Node that is no problem.
 func (c *Controller) note(node *v1.Node, reason, message string) {
 	c.cluster.Reports.Note(node, reason, message)
 	c.forgetGone(node)
 }
 
-// forgetGone forgets what was said of a Node that went meanwhile.
+// forgetGone forgets the reports on a Node that went meanwhile.
 func (c *Controller) forgetGone(node *v1.Node) {
 	if cached, err := c.nodes.Get(node.Name); err != nil || cached.UID != node.UID {
 		c.cluster.Reports.Forget(node.UID)

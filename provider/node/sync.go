@@ -138,7 +138,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return err
 }
 
-// applyDesired has a Node be as the inventory wants it.
+// applyDesired brings a Node to its desired state.
 func (c *Controller) applyDesired(ctx context.Context, node *v1.Node, d desired) error {
 	patch, ok, err := d.patch(node)
 	if err != nil || !ok {

@@ -125,7 +125,7 @@ func readTaints(record string) map[string]bool {
 	return out
 }
 
-// equalTaints compares what can be set; a NoExecute taint also has the time at
+// equalTaints compares the fields that can be set; a NoExecute taint also has the time at
 // which it was set.
 func equalTaints(a, b []v1.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y v1.Taint) bool {
@@ -133,14 +133,14 @@ func equalTaints(a, b []v1.Taint) bool {
 	})
 }
 
-// wantedTaints has which taints the inventories wanted of each machine since this process
+// wantedTaints are the taints that the inventories desired on each machine since this process
 // started, by provider ID: the first inventory is the one that its predecessor left in force.
 type wantedTaints struct {
 	mu  sync.Mutex
 	all map[string]map[string]bool
 }
 
-// observe adds what an inventory wants.
+// observe adds the taints that an inventory desires.
 func (w *wantedTaints) observe(inv *inventory.Inventory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

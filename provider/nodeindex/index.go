@@ -35,7 +35,7 @@ const (
 // New returns an Index without an inventory. Use comes before any question.
 func New() *Index { return &Index{} }
 
-// Use takes the informer of all Nodes, before it is started.
+// Use sets the informer of all Nodes, before it is started.
 func (x *Index) Use(nodes cache.SharedIndexInformer) error {
 	x.nodes, x.synced = nodes.GetIndexer(), nodes.HasSynced
 	return nodes.AddIndexers(cache.Indexers{
@@ -48,7 +48,7 @@ func indexedBy(value func(*v1.Node) string) cache.IndexFunc {
 	return func(o any) ([]string, error) { return []string{value(o.(*v1.Node))}, nil }
 }
 
-// Reindex takes the inventory that came into force: every Node may be another machine now.
+// Reindex indexes the Nodes by the inventory that came into force: every Node may be another machine now.
 func (x *Index) Reindex(inv *inventory.Inventory) { x.inventory.Store(inv) }
 
 // all returns every Node.

@@ -213,7 +213,7 @@ func all[T runtime.Object](ctx context.Context, page int64, o metav1.ListOptions
 	return out, err
 }
 
-// observed puts together what was read.
+// observed assembles the observation from the answers.
 func (raw fetched) observed() diagnose.Observed {
 	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, NewerFormat: raw.newer, Edit: editOf(raw.edit, raw.written)}
 	identities := nodeindex.Identities(raw.nodes)
@@ -253,7 +253,7 @@ func (raw fetched) observed() diagnose.Observed {
 	return seen
 }
 
-// plan puts together what VIPs are planned by, unless something of it is not known.
+// plan assembles the cluster that VIPs are planned by, unless something of it is not known.
 func (raw fetched) plan(seen *diagnose.Observed) {
 	if _, not := raw.forbidden[notPlanned]; not {
 		return
@@ -286,7 +286,7 @@ func editOf(data map[string]string, written string) diagnose.Edit {
 	}
 }
 
-// trials says of each Node which routers it tries.
+// trials returns, for each Node, the routers whose new terms it tries.
 func trials(text string) (out []string) {
 	for _, line := range linesOf(text) {
 		if node, routers, ok := strings.Cut(line, " "); ok {

@@ -48,7 +48,7 @@ type unannounced struct {
 	told    preview.Unannounced
 }
 
-// due is how long it takes until what is so is to be told; 0: it is, or is to be now.
+// due returns the time until a reason is to be reported; 0: it was reported, or is to be now.
 func (u *unannounced) due(now time.Time) time.Duration {
 	since := u.since
 	switch {

@@ -255,7 +255,7 @@ func (b *store) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 	return all
 }
 
-// resumeReported has those hold a released address again whom its object names, if the status of
+// resumeReported lets the holders that its object names hold a released address again, if the status of
 // one of them shows it again: another leader serves that Service. It reports whether one does.
 func (b *store) resumeReported(ctx context.Context, o ipam.Object) (bool, error) {
 	shown, err := b.isReported(ctx, o)
@@ -296,13 +296,13 @@ func (s sink) Observe(o ipam.Object) {
 	s.b.recordOwner(before, o)
 }
 
-// ObserveForeign takes in that an address is another program's.
+// ObserveForeign records that an address is another program's.
 func (s sink) ObserveForeign(a netip.Addr) {
 	s.b.note(func(s *ipam.State) { s.ObserveForeign(a) })
 	s.b.followForeign(a)
 }
 
-// ObserveDeleted takes in that an object is gone, the one of that UID or any.
+// ObserveDeleted records that an object is gone, the one of that UID or any.
 func (s sink) ObserveDeleted(a netip.Addr, uid string) {
 	b := s.b
 	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveDeleted(a, uid, b.now()) })

@@ -41,14 +41,14 @@ func newHomes() homes {
 	return homes{changed: make(chan struct{}, 1), chosen: map[netip.Addr][]string{}, making: map[netip.Addr]lb.ServiceKey{}, onLinks: true}
 }
 
-// made says that the object of a VIP is there, or will not be.
+// made records that the object of a VIP exists, or will not.
 func (h *homes) made(a netip.Addr) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.making, a)
 }
 
-// look has the homes looked at soon.
+// look schedules a review of the homes.
 func (h *homes) look() {
 	select {
 	case h.changed <- struct{}{}:
@@ -56,7 +56,7 @@ func (h *homes) look() {
 	}
 }
 
-// followHomes has the objects of VIPs on links name the machines that are to answer for them, until ctx ends.
+// followHomes reconciles the homes in the objects of VIPs on links, the machines that are to answer for them, until ctx ends.
 func (b *Controller) followHomes(ctx context.Context) {
 	inForce := b.options.InForce.Changes()
 	for ctx.Err() == nil {

@@ -26,7 +26,7 @@ func (b *environment) tellIgnored(svc *v1.Service) {
 	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), inventory.ShortenText(strings.Join(said, "; "), maxEvent))
 }
 
-// forgetReports has a Service that is gone take no memory.
+// forgetReports frees the memory of reports on a Service that is gone.
 func (b *environment) forgetReports(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj

@@ -31,7 +31,7 @@ type stockBalancer struct {
 // controller asks about.
 const stockWorkers = 4
 
-// start has the controller run, where the stock service controller is in its place.
+// start starts the controller, where the stock service controller is in its place.
 func (s *stockBalancer) start() error {
 	s.begun.Do(func() {
 		s.balancer.byStock = true
@@ -76,7 +76,7 @@ func (s *stockBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v
 	return &v1.LoadBalancerStatus{Ingress: ingress}, nil
 }
 
-// UpdateLoadBalancer has nothing to do when Nodes come and go: each announces for itself.
+// UpdateLoadBalancer does nothing when Nodes come and go: each announces for itself.
 // Any other answer is an Event on every Service for every Node.
 func (s *stockBalancer) UpdateLoadBalancer(context.Context, string, *v1.Service, []*v1.Node) error {
 	return cloudprovider.ImplementedElsewhere

@@ -41,7 +41,7 @@ func (b *Controller) Remember(ctx context.Context, client kubernetes.Interface) 
 	go b.journal.Run(ctx)
 }
 
-// beginReleasing learns what is held from the IPAddress objects, which is enough to release.
+// beginReleasing loads the VIPs that are held from the IPAddress objects, which is enough to release.
 // It reads live, since a cache may be older than what this process's predecessor gave.
 func (b *Controller) beginReleasing(ctx context.Context) bool {
 	if b.journal == nil {
@@ -54,7 +54,7 @@ func (b *Controller) beginReleasing(ctx context.Context) bool {
 	return true
 }
 
-// beginGiving learns what else is held from the statuses of Services, once there are pools.
+// beginGiving loads the other VIPs that are held from the statuses of Services, once there are pools.
 // Only then is anything given, and every Service looked at.
 func (b *Controller) beginGiving(ctx context.Context) bool {
 	select {
@@ -209,7 +209,7 @@ func (b *Controller) adopt(ctx context.Context) error {
 	return nil
 }
 
-// adoptFrom has the state adopt what the status of a Service shows.
+// adoptFrom adopts the VIPs in the status of a Service.
 func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 	adopted, denied, effects := s.Adopt(requestOf(svc), b.now())
 	for _, a := range adopted {
@@ -249,8 +249,8 @@ func (b *Controller) setPools(context.Context) error {
 	return nil
 }
 
-// audit compares what is known with a live list from time to time: a watch can miss
-// what a restored etcd never had.
+// audit compares the state with a live list from time to time: a watch can miss
+// deletions of objects that a restored etcd never had.
 func (b *Controller) audit(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := b.compare(ctx); err != nil {
@@ -278,7 +278,7 @@ func (b *Controller) compare(ctx context.Context) error {
 	return nil
 }
 
-// reconcileGone has the Services looked at that hold something and are not in the cache.
+// reconcileGone queues the Services that hold something and are not in the cache.
 func (b *Controller) reconcileGone(s *ipam.State) (effects ipam.Effects) {
 	for _, c := range s.Holdings() {
 		for _, h := range c.Holders {

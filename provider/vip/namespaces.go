@@ -26,7 +26,7 @@ func TrimNamespace(obj any) (any, error) {
 	return obj, nil
 }
 
-// namespacesChange has the state know the labels of Namespaces, by which pools select them.
+// namespacesChange sets the labels of Namespaces in the state, by which pools select them.
 func (b *Controller) namespacesChange() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    b.observeNamespace,

@@ -75,7 +75,7 @@ func (b *Controller) serviceGone(obj any) {
 	}
 }
 
-// withdraw has nothing offered any more to a Service that is not to be served.
+// withdraw withdraws the request of a Service that is not to be served: it is offered nothing any more.
 func (b *store) withdraw(k lb.ServiceKey) {
 	b.note(func(s *ipam.State) { s.Withdraw(k) })
 }
@@ -148,7 +148,7 @@ func (b *statuses) reportFailure(svc *v1.Service, err error) {
 	}
 }
 
-// writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
+// writeOwnStatus writes the status by the decision, and reports whether it wrote: what somebody
 // overwrote it repairs ever less often.
 func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, decision ipam.Decision, said announcement) (wrote bool, err error) {
 	key, drifted := keyOf(svc), b.drifted(svc)

@@ -84,7 +84,7 @@ type store struct {
 	state *ipam.State
 }
 
-// apply has verbs change the state, all at once, and carries out what follows.
+// apply changes the state by verbs, all at once, and carries out the effects.
 func (b *store) apply(verbs ...func(*ipam.State) ipam.Effects) {
 	var effects ipam.Effects
 	b.mu.Lock()
@@ -95,7 +95,7 @@ func (b *store) apply(verbs ...func(*ipam.State) ipam.Effects) {
 	b.carryOut(effects)
 }
 
-// note has the state take in something from which nothing follows.
+// note changes the state by something that has no effects.
 func (b *store) note(verb func(*ipam.State)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,7 @@ const (
 // reasonAnnounced is the reason of the Event that a VIP is announced again.
 const reasonAnnounced = "VIPAnnounced"
 
-// AnnouncementsChanged says that something has changed that announcements depend on. It never
+// AnnouncementsChanged signals that something has changed that announcements depend on. It never
 // blocks.
 func (b *statuses) AnnouncementsChanged() {
 	b.homes.look()
@@ -55,7 +55,7 @@ func (b *statuses) AnnouncementsDisputed() {
 	}
 }
 
-// followAnnouncements has Services told which of their VIPs nobody announces, until ctx ends.
+// followAnnouncements reports to Services which of their VIPs nobody announces, until ctx ends.
 func (b *Controller) followAnnouncements(ctx context.Context) {
 	if b.byStock || b.cluster.Unannounced == nil {
 		return

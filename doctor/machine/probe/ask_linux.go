@@ -187,8 +187,8 @@ func (l *askedLink) findMachines(ctx context.Context) {
 	}
 }
 
-// who asks for an address: of IPv4 as nobody, so that no cache learns anything (RFC 5227), and of IPv6 as itself, since the answer to nobody goes to
-// all hosts and changes their caches.
+// who returns the MAC that answers for an address. It asks for one of IPv4 as nobody, so that no cache learns anything (RFC 5227), and for one of
+// IPv6 as itself, since the answer to nobody goes to all hosts and changes their caches.
 func (l *askedLink) who(ctx context.Context, addr netip.Addr) (onlink.MAC, bool) {
 	ask := l.responder.Ask
 	if addr.Is4() {

@@ -31,7 +31,7 @@ func segments(pool machine.Pool, subnet netip.Prefix) (all []inventory.Range) {
 	return all
 }
 
-// without takes addresses out of ranges.
+// without removes addresses from ranges.
 func without(all []inventory.Range, ipRange inventory.Range) (left []inventory.Range) {
 	for _, rest := range all {
 		if !rest.Overlaps(ipRange) {

@@ -52,7 +52,7 @@ func NewLAN() *LAN {
 // Wire answers on the LAN, and asks there.
 type Wire struct{ *LAN }
 
-// Set has the LAN follow what it is given, as the responder and the mesh do.
+// Set sets the configuration that the LAN follows, as the responder and the mesh do.
 func (f Wire) Set(_ context.Context, all []onlink.Config) error {
 	f.Mu.Lock()
 	first := f.Configs == nil
@@ -144,7 +144,7 @@ func (f Wire) Changed() <-chan struct{} { return f.WireChanged }
 // Mesh tells which machines of the LAN are up.
 type Mesh struct{ *LAN }
 
-// Set has the LAN follow what it is given, as the responder and the mesh do.
+// Set sets the configuration that the LAN follows, as the responder and the mesh do.
 func (f Mesh) Set(_ context.Context, all []mesh.Config) error {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -177,7 +177,7 @@ func (f Mesh) State() []mesh.LinkState {
 // Changed tells of changes of the state.
 func (f Mesh) Changed() <-chan struct{} { return f.MeshChanged }
 
-// SetStanding has a machine be up, down, or what else it may be.
+// SetStanding sets the standing of a machine: up, down, or another.
 func (f *LAN) SetStanding(name string, s advertise.Standing) {
 	f.Mu.Lock()
 	f.Standing[name] = s
@@ -185,7 +185,7 @@ func (f *LAN) SetStanding(name string, s advertise.Standing) {
 	f.MeshChanged <- struct{}{}
 }
 
-// Deafen has the wire not work for a reason; empty: it works again.
+// Deafen makes the wire fail for a reason; empty: it works again.
 func (f *LAN) Deafen(why lb.Reason) {
 	f.Mu.Lock()
 	f.Deaf = why

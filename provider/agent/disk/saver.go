@@ -54,7 +54,7 @@ func (s *Saver) Finish(last *Handover, in *plan.Inputs) {
 	}
 }
 
-// Save has the inputs written, unless they are those that it was given last and their file is still there. They are
+// Save schedules a write of the inputs, unless they are those that it was given last and their file is still there. They are
 // written at most once a second: what is lost between two is told again by the API
 // server, or by the sessions' own routers.
 func (s *Saver) Save(in plan.Inputs) {
@@ -65,10 +65,10 @@ func (s *Saver) Save(in plan.Inputs) {
 	s.inputs.Put(in)
 }
 
-// Invalidate has the next inputs written whichever they are.
+// Invalidate makes the next inputs be written whichever they are.
 func (s *Saver) Invalidate() { s.last = plan.Version{} }
 
-// WriteAlive has a sign of life written.
+// WriteAlive schedules a write of a sign of life.
 func (s *Saver) WriteAlive(last Handover) { s.alive.Put(s.Dir.alive(last)) }
 
 func (s *Saver) writeInputs(in plan.Inputs) {

@@ -195,7 +195,7 @@ type savedOffer struct {
 	LocalTraffic bool
 	Endpoints    advertise.Endpoints
 	Frontend     advertise.Frontend `json:",omitzero"`
-	// RulesPending says that the VIP was not announced, for kube-proxy's rules. Older agents
+	// RulesPending is set where the VIP was not announced, for kube-proxy's rules. Older agents
 	// wrote it of none, and announced all.
 	RulesPending bool             `json:",omitempty"`
 	RulesSeen    bool             `json:",omitempty"` // kube-proxy had its rules

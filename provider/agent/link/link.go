@@ -137,7 +137,7 @@ func NewOf(log *slog.Logger, w Wire, n Neighbors, changed func()) *Links {
 	}
 }
 
-// Remember has VIPs answered for that the process before this one answered for.
+// Remember adopts the VIPs that the process before this one answered for.
 func (l *Links) Remember(vips []netip.Addr) { l.remembered = vips }
 
 // Set hands over what is planned. It never waits.
@@ -391,7 +391,7 @@ func tellNew(log *slog.Logger, what, last string, err error) string {
 	return err.Error()
 }
 
-// publish makes known how the links do.
+// publish publishes the state that the links reached.
 func (l *Links) publish(all []Reached) {
 	l.shown.mu.Lock()
 	before := l.shown.links

@@ -35,7 +35,7 @@ func NewIndex() *Index {
 
 func (c *Index) touch(k lb.ServiceKey) { c.touched[k] = struct{}{} }
 
-// ServiceChanged says that a Service was one thing and is another; nil: it was not, or is not any more. The first
+// ServiceChanged replaces a Service by another; nil: it was not there, or is not any more. The first
 // argument is not looked at.
 func (c *Index) ServiceChanged(_ string, old, new *Service) {
 	if old != nil {
@@ -188,10 +188,10 @@ func machinesWith(byAddr map[netip.Addr]Endpoint) string {
 	return strings.Join(slices.Sorted(maps.Keys(ready)), ",")
 }
 
-// Changes is how often what [Index.All] returns was another.
+// Changes is the number of times that the result of [Index.All] has changed.
 func (c *Index) Changes() uint64 { return c.changes }
 
-// FollowLinks says on which subnets VIPs are announced.
+// FollowLinks sets the subnets on which VIPs are announced.
 func (c *Index) FollowLinks(links []netip.Prefix) {
 	if slices.Equal(links, c.links) {
 		return

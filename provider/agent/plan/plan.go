@@ -77,7 +77,7 @@ func RoutingView(in Inputs, m inventory.Machine, mode inventory.Mode, down map[n
 	return v
 }
 
-// mayLeave bounds what any session may say, whatever the planner says: the declared
+// mayLeave returns the prefixes that any session may announce, whatever the planner plans: the declared
 // pools, but for what is announced on links, and pod CIDRs.
 func mayLeave(in Inputs, machine inventory.Machine) []netip.Prefix {
 	var set netipx.IPSetBuilder

@@ -71,7 +71,7 @@ func (s *ModeTransition) Change(to Carriage, now time.Time) {
 	}
 }
 
-// Begin says that the first step is made now: all that it takes is known.
+// Begin begins the first step now, when all its inputs are known.
 func (s *ModeTransition) Begin(now time.Time) {
 	if s.waits {
 		s.since, s.waits = now, false

@@ -64,7 +64,7 @@ func newAsker(p Prober, changed func()) *asker {
 	return &asker{prober: p, changed: changed, rounds: latest.New[round](), ended: make(chan struct{}, 1)}
 }
 
-// run asks what it was last told to, again and again, until the context ends.
+// run asks the questions of the latest round, again and again, until the context ends.
 func (a *asker) run(ctx context.Context) {
 	var now round
 	var ended time.Time // the last time
@@ -101,7 +101,7 @@ func (a *asker) run(ctx context.Context) {
 	}
 }
 
-// pace is how long it takes at least until some questions are asked again.
+// pace returns the time that passes at least until some questions are asked again.
 func pace(questions []advertise.Question) time.Duration {
 	every := askOverdueEvery
 	for _, q := range questions {
@@ -115,7 +115,7 @@ func pace(questions []advertise.Question) time.Duration {
 	return every
 }
 
-// put has the agent take answers, if there is one among them that changes anything.
+// put hands answers to the agent, if one among them changes anything.
 func (a *asker) put(answers []advertise.Answer) {
 	answers = slices.DeleteFunc(answers, func(x advertise.Answer) bool { return x.Evidence == advertise.Absent })
 	if len(answers) == 0 {
@@ -127,7 +127,7 @@ func (a *asker) put(answers []advertise.Answer) {
 	a.changed()
 }
 
-// putSeen has the agent take that rules are there, and that others are gone.
+// putSeen hands to the agent the rules that are there, and those that are gone.
 func (a *asker) putSeen(there, gone []advertise.Question) {
 	if len(there)+len(gone) == 0 {
 		return
@@ -172,7 +172,7 @@ func (g *Gate) Within(bound time.Duration) {
 	}
 }
 
-// Adopt takes up which VIPs the process before this one announced.
+// Adopt adopts the VIPs that the process before this one announced.
 func (g *Gate) Adopt(all sorted.List[advertise.Offer]) {
 	if g.rules != nil {
 		g.rules.Adopt(all)
@@ -189,7 +189,7 @@ func (g *Gate) Run(ctx context.Context) {
 // WithoutRules are the VIPs that are announced without rules, and how many Services' rules are gone.
 func (g *Gate) WithoutRules() (overdue []advertise.Question, lost int) { return g.overdue, g.lost }
 
-// Apply has the inputs say what may be announced now.
+// Apply sets in the inputs the offers that may be announced now.
 func (g *Gate) Apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 	if g.rules == nil {
 		in.Passed = in.Offers

@@ -49,7 +49,7 @@ func NewHealth(url string, changed func()) *Health {
 	return &Health{url: url, changed: changed, healthy: true}
 }
 
-// GiveTime has kube-proxy come up until then. It is called before Run.
+// GiveTime gives kube-proxy until then to come up. It is called before Run.
 func (p *Health) GiveTime(until time.Time) { p.bootGrace = until }
 
 // State is whether it serves, as far as it was asked.

@@ -36,7 +36,7 @@ func NewBoard(node string, of Ask) *Board {
 	return b
 }
 
-// Show makes a status the one that is shown, with what its lists are made of.
+// Show sets the status that is shown, with the basis of its lists.
 func (b *Board) Show(s *Status, of Basis) { b.status.Store(s.of(of)) }
 
 // IsStuck reports whether no pass was made for long.

@@ -34,7 +34,7 @@ const (
 	writeRetry   = 2 * time.Second
 )
 
-// Tally is how much of what is wanted there is.
+// Tally is the number of routes and sessions, desired and present.
 type Tally struct {
 	Routes, RoutesWanted, Sessions, SessionsWanted int
 	PassedBy                                       int              // sessions that are down, of routers that others stand in for
@@ -92,7 +92,7 @@ func (s Statement) Outdated(unread lb.Unread) Statement {
 	return s
 }
 
-// Waits adds what has long been waited for: what is in force may be old.
+// Waits adds the input that has long been pending: what is in force may be old.
 func (s Statement) Waits(what string) Statement {
 	s.Ready, s.reason, s.Report.Waiting = corev1.ConditionFalse, Incomplete, what
 	return s

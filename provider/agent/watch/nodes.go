@@ -112,7 +112,7 @@ func (s *Sources) neighbours() []*routing.Node {
 	return s.order.others
 }
 
-// put has a sorted list hold a Node, or none of that name.
+// put puts a Node into a sorted list, or removes the one of that name.
 func put(sorted []*routing.Node, name string, node *routing.Node) []*routing.Node {
 	i, there := slices.BinarySearchFunc(sorted, name, func(n *routing.Node, name string) int { return strings.Compare(n.Name, name) })
 	switch {
@@ -127,14 +127,14 @@ func put(sorted []*routing.Node, name string, node *routing.Node) []*routing.Nod
 	return slices.Insert(sorted, i, node)
 }
 
-// forgetOrder says that the Nodes are others than they were.
+// forgetOrder invalidates the order of the Nodes, since they are others than they were.
 func (s *Sources) forgetOrder() {
 	s.order.others = nil
 	s.order.moved = map[string]*routing.Node{}
 	s.version.Nodes++
 }
 
-// nodeChanged says that one Node is not as it was. A cache that others have taken the
+// nodeChanged records that one Node is not as it was. A cache that others have taken the
 // place of may still hear a last word, and one that is yet to take it counts as a whole.
 func (s *Sources) nodeChanged(from *objectCache[*routing.Node], name string, now **routing.Node) {
 	if from != s.caches.nodes {

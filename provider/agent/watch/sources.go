@@ -24,7 +24,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// Timing is how long sources wait for what may not come.
+// Timing is the time for which sources wait for objects that may not come.
 type Timing struct {
 	Grace  time.Duration // for Nodes that no list has, once this machine's own is back
 	Secret time.Duration // for a Secret that the API server says nothing of

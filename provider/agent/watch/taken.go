@@ -25,7 +25,7 @@ type departed struct {
 	syncedSince time.Time   // since when Nodes are in no doubt; zero: they are
 }
 
-// takenChanged says that what one Node has of pools is not what it was. What it had counts for a while.
+// takenChanged records that the addresses of one Node have changed. Those that it had count for a while.
 func (s *Sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 	s.version.Taken++
 	if old != nil {
@@ -115,7 +115,7 @@ func (s *Sources) isSynced(now time.Time) bool {
 	return there && s.caches.inPools.synced && s.unread.inventory == nil && (s.doubt.returned.IsZero() || now.Sub(s.doubt.returned) >= s.Timing.Grace)
 }
 
-// takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.
+// takenOfNode bounds the addresses of one Node that count, pod CIDRs first: its kubelet writes its addresses.
 const takenOfNode = 64
 
 // reduceTaken reduces a Node to its addresses and pod CIDRs, which no VIP is given from.

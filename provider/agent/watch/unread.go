@@ -87,7 +87,7 @@ func (s *Sources) RestoredPasswords() map[inventory.SecretKey]bgp.Password {
 	return s.restored.Passwords
 }
 
-// restoredOf has the claims of inputs by their names.
+// restoredOf indexes the claims of inputs by their names.
 func restoredOf(in plan.Inputs) restored {
 	known := restored{Inputs: in, claims: map[string]offers.Claim{}}
 	for o := range in.Offers.All() {
