@@ -14,7 +14,7 @@ const (
 	LinkNotAsked Mark = "unasked" // a link before it is broken
 )
 
-// Link is one step from what is wanted to what is on the wire.
+// Link is one step from the desired state to the packets on the wire.
 type Link struct {
 	Step   string `json:"step"`
 	Mark   Mark   `json:"mark"`

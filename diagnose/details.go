@@ -18,7 +18,7 @@ type NotAsked struct {
 	Why  string `json:"why"`
 }
 
-// Details is a list of one kind, and whom it lacks.
+// Details is a list of one kind, and the Nodes that it lacks.
 type Details[T any] struct {
 	Items    []T        `json:"items"`
 	NotAsked []NotAsked `json:"notAsked"` // sorted by Node

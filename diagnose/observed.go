@@ -14,7 +14,7 @@ import (
 // Observed is the state of a cluster at one moment, or nearly so.
 type Observed struct {
 	Inventory *inventory.Inventory // in force; nil: none is
-	// Unreadable says why what is stored of it cannot be read, and what helps; Inventory is then what can be read of it.
+	// Unreadable is the reason for which the stored inventory cannot be read, with the next step; Inventory is then the part that can be read.
 	// Empty: it can.
 	Unreadable  string
 	NewerFormat bool // that is so since a newer version has stored it

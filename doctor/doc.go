@@ -1,4 +1,4 @@
-// Package doctor finds what stands in the way of Plinth in a cluster, before it is installed and after, each with what mends it.
+// Package doctor finds the obstacles to Plinth in a cluster, before it is installed and after, each with the steps that mend it.
 //
 // It is pure. Objects of the API server come in as [Objects] and are reduced by [Read] to a [Cluster], which holds what a check reads and
 // nothing else: of a container the name of its program and a few flags, of a ConfigMap the settings that are looked for, no environment,

@@ -19,7 +19,7 @@ const (
 	kubeRouter    = "kube-router"
 )
 
-// flagsRead are the flags whose values are read, of whatever program, each by what of a value is taken. All others are left behind: they
+// flagsRead are the flags whose values are read, of any program, each with the function that reduces its value. All others are left behind: they
 // may have tokens.
 var flagsRead = map[string]func(string) string{
 	"allocate-node-cidrs":        truth,

@@ -20,8 +20,8 @@ import (
 	"plinth.dev/plinth/provider/leader"
 )
 
-// lead has a process that is elected write only while it surely leads, say for whom it waits before that, and hand over when it
-// is asked to end.
+// lead makes a process that is elected write only while it surely leads, log the holder that it waits for before that, and hand over when
+// it is asked to end.
 func lead(completed *config.CompletedConfig, restart func(), log *slog.Logger) {
 	if !completed.ComponentConfig.Generic.LeaderElection.LeaderElect {
 		return

@@ -9,8 +9,8 @@ import (
 	"plinth.dev/plinth/provider/admission"
 )
 
-// serveWebhook has this process judge edits of the inventory, whether it leads or not. Its client
-// was made before the fence: what it writes, every replica may write.
+// serveWebhook serves the webhook that judges edits of the inventory, whether this process leads or not. Its client
+// was made before the fence: every replica may write what it writes.
 func serveWebhook(c *config.CompletedConfig, o provider.Options) {
 	if o.Webhook == "" {
 		return

@@ -92,7 +92,7 @@ func (d detail[T]) writers() map[string]func(io.Writer, diagnose.Details[T]) err
 	}
 }
 
-// write prints a table, and below it whom it lacks.
+// write prints a table, and below it the Nodes that it lacks.
 func (d detail[T]) write(out io.Writer, all diagnose.Details[T], wide bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	row := func(cell func(column[T]) string) {

@@ -49,7 +49,7 @@ func separate(w io.Writer, n int) {
 // codeForm is a code as it stands in a problem or in a note of an import, or as a person writes it.
 var codeForm = regexp.MustCompile(`^(?:(?:error|warning|note)?\[)?([PpIi][0-9]{4})\]?:?$`)
 
-// bareCode is the code in what was printed, and else what was printed.
+// bareCode returns the code in a printed text, or else the text.
 func bareCode(name string) string {
 	if m := codeForm.FindStringSubmatch(name); m != nil {
 		return strings.ToUpper(m[1])

@@ -36,7 +36,7 @@ func (c Client) Get(ctx context.Context, a netip.Addr) (*networkingv1.IPAddress,
 	return c.Kube.NetworkingV1().IPAddresses().Get(ctx, a.String(), metav1.GetOptions{})
 }
 
-// Create has a Service hold an address that has no object. homes are those of a VIP on a link; empty:
+// Create creates the object by which a Service holds an address. homes are those of a VIP on a link; empty:
 // it has none.
 func (c Client) Create(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid, homes string) (*networkingv1.IPAddress, error) {
 	obj := New(a, pool, k, uid)

@@ -1,4 +1,4 @@
-// Package claim has the IPAddress objects by which Services claim VIPs, and what is known of them
+// Package claim has the IPAddress objects by which Services claim VIPs, and a journal of them
 // outside etcd, for the day after a restore.
 //
 // A [Client] reads and writes objects: each write holds for the object as it is known and no

@@ -26,8 +26,8 @@ type objects struct {
 	cidrs    []*networkingv1.ServiceCIDR
 }
 
-// Of puts together what objects of each kind say, around what is held and besides. A claim of a newer version's is an error: who
-// holds the address cannot be told.
+// Of assembles the cluster from objects of each kind, around the VIPs that are held and besides. A claim of a newer version's is an error: the
+// holder of the address cannot be told.
 func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice, cidrs ...*networkingv1.ServiceCIDR) (preview.Cluster, error) {
 	held, err := heldBy(claims)
 	if err != nil {
@@ -36,7 +36,7 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 	return objects{nodes, services, all, cidrs}.whole(held), nil
 }
 
-// whole is around, and what does not depend on what is held besides: it takes a look at each endpoint there is.
+// whole is around, with the part that does not depend on the VIPs that are held: it takes a look at each endpoint there is.
 func (o objects) whole(held holdings) preview.Cluster {
 	c := o.around(held)
 	c.Taken, c.Endpoints = o.taken(), o.endpoints()

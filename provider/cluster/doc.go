@@ -1,3 +1,3 @@
-// Package cluster tells what the API server says of Services, their endpoints and Nodes, as
-// package preview takes it: what would become of VIPs in use depends on these.
+// Package cluster reads Services, their endpoints and Nodes from the API server into the value that
+// package preview takes: the fate of VIPs in use depends on these.
 package cluster

@@ -1,8 +1,8 @@
 // Package installation finds the installations of Plinth that a cluster has, keeps two of them from
 // acting on it, and moves one to another namespace.
 //
-// What an installation is made of lies in its namespace: the lease of its controllers, the accepted
-// inventory, what is in quarantine, Secrets. Two namespaces have two leases, so a lease alone does
+// An installation lies in its namespace: the lease of its controllers, the accepted
+// inventory, the addresses in quarantine, Secrets. Two namespaces have two leases, so a lease alone does
 // not keep two controllers from leading; and where the name of the lease is changed, old and new controllers of one
 // installation lead by two. Four things keep them from acting, together:
 //

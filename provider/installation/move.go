@@ -15,8 +15,8 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// Move carries an installation from one namespace to another: what is in force, what is in quarantine,
-// what became of the last edit, the inventory as people write it, and the Secrets that it names. It
+// Move moves an installation from one namespace to another: the inventory in force, the addresses in quarantine,
+// the outcome of the last edit, the inventory as people write it, and the Secrets that it names. It
 // deletes nothing where it was, so that agents there run on until they are replaced.
 //
 // Each of its steps can be the last one of a process that dies: Run does what is left to do.

@@ -25,7 +25,7 @@ const defaultPatience = time.Minute
 // after the duration that the lease itself names (client-go, leaderelection.go, isLeaseValid).
 const parkedFor68Years = math.MaxInt32 // seconds
 
-// park has the lease that the installation runs on be held for the new namespace, once nobody holds it: from then on
+// park holds the lease that the installation runs on for the new namespace, once nobody holds it: from then on
 // no controller leads in the old one, by whatever lease.
 func (m Move) park(ctx context.Context) error {
 	name, err := LeaseOf(ctx, m.Client, m.From)

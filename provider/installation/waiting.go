@@ -14,7 +14,7 @@ import (
 // waitEvery is how often it is looked who leads.
 const waitEvery = 10 * time.Second
 
-// Waiting says for whom a controller waits that wants to lead.
+// Waiting is a controller that waits to lead, with the lease that it waits for.
 type Waiting struct {
 	Client          kubernetes.Interface
 	Namespace, Name string // of the lease
@@ -25,7 +25,7 @@ type Waiting struct {
 	said string
 }
 
-// Report logs for whom a controller waits, once for each, until it leads or ctx ends. The election itself, client-go's, says
+// Report logs the holder that a controller waits for, once for each, until it leads or ctx ends. The election itself, client-go's, says
 // nothing of that.
 func (w *Waiting) Report(ctx context.Context) {
 	for !w.Leads() && ctx.Err() == nil {

@@ -38,7 +38,7 @@ func NewSelfFence(limit time.Duration, restart func()) *SelfFence {
 	return f
 }
 
-// Enclose has the clients that are made from a config, from now on, write through the fence.
+// Enclose makes the clients that are made from a config, from now on, write through the fence.
 func (f *SelfFence) Enclose(c *rest.Config) {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return fenced{next, f} })
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// HandOver has this process write no more, and gives its lease up once what is in flight is
-// answered. identity is what the process calls itself in the lease; empty: it never led. The
+// HandOver keeps this process from writing any more, and gives its lease up once the requests in flight are
+// answered. identity is the name of the process in the lease; empty: it never led. The
 // client of the lock must write past the fence. Where it fails, the lease is left to expire.
 func HandOver(ctx context.Context, fence *SelfFence, lock resourcelock.Interface, identity func() string) error {
 	if err := fence.Drain(ctx); err != nil {

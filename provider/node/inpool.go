@@ -33,7 +33,7 @@ func inPoolLabel(inv *inventory.Inventory, node *v1.Node) (pool string, wrong bo
 	return pool, inv != nil && (has != pool || there && pool == "")
 }
 
-// labelInPool has a Node bear [lb.InPoolLabel] as it should, and reports whether that took a write. It does so of every Node, of those too
+// labelInPool reconciles the label [lb.InPoolLabel] of a Node, and reports whether that took a write. It does so of every Node, of those too
 // that are no machine and of those that nobody has initialised: their pods run, and agents of other racks learn of them by it alone. So
 // it is a write of its own, which says nothing else of the Node, and takes the label away whoever put it there.
 func (c *Controller) labelInPool(ctx context.Context, node *v1.Node) (wrote bool, err error) {

@@ -1,5 +1,5 @@
-// Package stock has what the stock controllers of k8s.io/cloud-provider that still run (node,
-// lifecycle and route) see, and what they may write.
+// Package stock is the view that the stock controllers of k8s.io/cloud-provider which still run (node,
+// lifecycle and route) have of the cluster, and the clients that they write with.
 //
 // They ask a cloud: [InstancesV2] which machine a Node is, [Routes] which pods can be reached.
 // All answers come from the inventory in force and the informer of Nodes, and never block.

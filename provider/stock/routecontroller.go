@@ -112,7 +112,7 @@ func parseCIDRs(list string) ([]*net.IPNet, error) {
 	return slices.Clip(out), nil
 }
 
-// fabricInformer has the route controller, in its watch-based mode, look again
+// fabricInformer makes the route controller, in its watch-based mode, look again
 // when an agent changes its condition: of itself it looks only at pod CIDRs and
 // addresses, and after that for hours at nothing.
 type fabricInformer struct {

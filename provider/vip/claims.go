@@ -122,9 +122,9 @@ func (b *store) release(ctx context.Context, addr netip.Addr, key lb.ServiceKey,
 	return b.releaseAs(ctx, addr, key, "")
 }
 
-// releaseAs has the API server record that the Service of that UID, or any of its name, no
-// longer holds a, and the state free it. What another Service of the name holds is left
-// alone: it then reports false. So is what was claimed after the call: it is not what was to
+// releaseAs records in the API server that the Service of that UID, or any of its name, no
+// longer holds an address, and frees it in the state. An address that another Service of the name holds is left
+// alone: it then reports false. So is one that was claimed after the call: it is not the one that was to
 // go.
 func (b *store) releaseAs(ctx context.Context, addr netip.Addr, key lb.ServiceKey, uid string) (bool, error) {
 	first := b.object(addr)

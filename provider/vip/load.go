@@ -221,8 +221,8 @@ func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 	return effects
 }
 
-// setPools has the state know the pools in force, without what the cluster has taken, and serves those that are pending. Another balancer may serve
-// whom no pool let in before: what it gave them is adopted before anything is offered.
+// setPools sets the pools in force in the state, without the addresses that the cluster uses, and serves the Services that are pending. Of
+// these another balancer may have served some that no pool admitted before: the VIPs that it gave them are adopted before any is offered.
 func (b *Controller) setPools(context.Context) error {
 	switch inv := b.options.InForce.Get(); {
 	case inv == nil:

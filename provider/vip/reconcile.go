@@ -218,7 +218,7 @@ func (b *Controller) clearAndRelease(ctx context.Context, key lb.ServiceKey, uid
 	return nil
 }
 
-// lookAgain has a Service looked at that is to be served, though what it held was released a
+// lookAgain queues a Service that is to be served, though what it held was released a
 // moment ago: it was no load balancer for a while, and is one again.
 func (b *environment) lookAgain(k lb.ServiceKey) {
 	if svc := b.service(k); svc != nil && b.isOurs(svc) {

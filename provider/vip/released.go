@@ -20,7 +20,7 @@ const (
 )
 
 // releasedKeeper writes down which addresses are in quarantine, and removes the objects of
-// what was released once it is: whoever leads next knows it from one of the two.
+// released ones once it is: the next leader knows of them from one of the two.
 type releasedKeeper struct {
 	balancer *Controller
 	last     claim.Released     // as it was read or written last
@@ -54,8 +54,8 @@ func pause(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 	return true
 }
 
-// write writes down what is in quarantine, and removes the objects of what was released and
-// is written down, or need not be. It reports whether there was no room for something.
+// write writes down the addresses in quarantine, and removes the objects of those that were released and
+// are written down, or need not be. It reports whether there was no room for some.
 func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	left, releasing, err := r.writeDown(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	return len(left) > 0, nil
 }
 
-// writeDown writes down what is in quarantine. It returns what there was no room for, and what
-// was released and still has its object.
+// writeDown writes down the addresses in quarantine. It returns those that there was no room for, and the
+// objects of those that were released and still have one.
 func (r *releasedKeeper) writeDown(ctx context.Context) (left []netip.Addr, releasing []ipam.Object, err error) {
 	controller := r.balancer
 	var all []ipam.Quarantined

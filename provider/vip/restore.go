@@ -58,9 +58,9 @@ func (b *environment) remembered(e claim.Entry) (all []ipam.Request) {
 	return all
 }
 
-// finishRestore has the next write of ConfigMap plinth-released say that a restore is repaired,
-// once it is: what is to be in quarantine is written down, and whoever holds what was known
-// before is named by its claim.
+// finishRestore makes the next write of ConfigMap plinth-released report that a restore is repaired,
+// once it is: the addresses that are to be in quarantine are written down, and all holders that
+// were known before are named by their claims.
 func (b *Controller) finishRestore() {
 	before := b.journal.BeforeRestore()
 	if before == nil || !ask(b.store, func(s *ipam.State) bool { return s.Claimed(maps.Keys(before.Claims)) }) {

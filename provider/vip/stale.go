@@ -21,9 +21,9 @@ import (
 	"plinth.dev/plinth/provider/endpoints"
 )
 
-// clearReported clears the status of a Service before what it holds is given back, and takes off
-// the finalizer with it: what the Service holds is given back next, by whoever leads then. A later
-// Service of its name says what is its own. Who changes the Service in between is no failure.
+// clearReported clears the status of a Service before its VIPs are released, and takes off
+// the finalizer with it: the next leader, whichever it is, releases them then. A later
+// Service of its name has its own VIPs. A change of the Service in between is no failure.
 func (b *statuses) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
 	if uid == "" || b.byStock { // it is gone, or shows nothing that it holds
 		return nil

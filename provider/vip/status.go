@@ -108,7 +108,7 @@ func needsFinalizer(svc *v1.Service) bool {
 	return classless(svc) && svc.DeletionTimestamp == nil && !slices.Contains(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
 }
 
-// writeStatus makes the Service say what was decided, and reports whether it wrote. A
+// writeStatus writes the decision into the status of the Service, and reports whether it wrote. A
 // Service that gets nothing keeps a status that is none of ours: another balancer may
 // serve it.
 func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, decision ipam.Decision, a announcement) (bool, error) {

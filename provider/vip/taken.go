@@ -45,9 +45,9 @@ func counts(pools inventory.PoolRanges, t lb.Taken) bool {
 	return isServiceCIDR || len(pools.Having(t.Prefix)) > 0
 }
 
-// poolsChange has no pool give what the cluster begins to have, and the pools have back what it has no more. Most that
-// happens to Nodes and Services is nothing of the kind. Before an inventory is in force there are no pools; who sets the first looks
-// at the cluster, too.
+// poolsChange sets the pools anew when the cluster begins, or ceases, to use addresses of theirs. Most changes of
+// Nodes and Services are none of these. Before an inventory is in force there are no pools; the code that sets the first reads the
+// cluster, too.
 func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
 	changed := func(was, is []lb.Taken) {
 		inv := b.options.InForce.Get()

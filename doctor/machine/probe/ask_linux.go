@@ -27,7 +27,7 @@ const (
 	askMostOfLink = 256
 )
 
-// configs are the links to ask on: those of the inventory, and those of routers. They have no machines, whom a responder would ask all at once.
+// configs are the links to ask on: those of the inventory, and those of routers. They have no machines, since a responder would ask all of these at once.
 func (r *reader) configs() (all []onlink.Config) {
 	for _, l := range r.facts.Expected.Links {
 		all = append(all, onlink.Config{Link: onlink.Link{Subnet: l.Subnet, Self: l.Self}})
@@ -138,7 +138,7 @@ type asker interface {
 	Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
 }
 
-// askedLink is one link with what to ask for and what was answered.
+// askedLink is one link, with the addresses to ask for and the answers.
 type askedLink struct {
 	responder asker
 	config    onlink.Link

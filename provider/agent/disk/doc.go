@@ -1,4 +1,4 @@
-// Package disk keeps what an agent needs to go on where the process before it was, while the API server is away.
+// Package disk keeps the state that an agent needs to go on where the process before it was, while the API server is away.
 //
 // There are two files. [StateFile] has the inputs of the last plan, passwords among them, as of a format that skew.md
 // of the docs' reference describes; [AliveFile] says when a process was last at work, and how far it had come

@@ -254,7 +254,7 @@ func (l *Links) take(to Plans) {
 	l.remembered = nil
 }
 
-// decide makes a step on each link, and has the wire follow. It returns when another is due; 0: none is by
+// decide makes a step on each link, and sets the wire accordingly. It returns when another is due; 0: none is by
 // itself.
 func (l *Links) decide(ctx context.Context) (next time.Duration) {
 	heard := l.wire.State()

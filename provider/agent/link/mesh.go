@@ -18,7 +18,7 @@ type meshed struct {
 	failure string
 }
 
-// setMesh has the mesh follow the machines of the plans. It returns when that is to be tried again; 0: it
+// setMesh sets the machines of the plans in the mesh. It returns when that is to be tried again; 0: it
 // worked.
 func (l *Links) setMesh(ctx context.Context, plans []advertise.LinkPlan) (next time.Duration) {
 	var all []mesh.Config

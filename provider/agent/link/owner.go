@@ -41,7 +41,7 @@ func ownerWishes(node string, reached []Reached, said func(vip netip.Addr) strin
 	return all
 }
 
-// Owners has claims of VIPs on links say which machine answers, for people to read: nothing goes by it. It
+// Owners writes the owners of VIPs on links, the machines that answer, into their claims, for people to read: nothing goes by it. It
 // writes in a goroutine of its own: while the API server is away nothing else waits for it.
 type Owners struct {
 	log    *slog.Logger

@@ -1,4 +1,4 @@
-// Package offers tells which VIPs there are to announce: Services, claims and EndpointSlices as events tell of them go
-// in, [advertise.Offer] comes out. An [Index] works out anew only what an event touched, so that one Service among ten
-// thousand costs what it costs alone. It has no lock, no clock and no client: who watches has these.
+// Package offers tells which VIPs there are to announce: Services, claims and EndpointSlices go in as events bring them,
+// [advertise.Offer] comes out. An [Index] replans only the Services that an event touched, so that one among ten
+// thousand costs as much as it costs alone. It has no lock, no clock and no client: its user has these.
 package offers

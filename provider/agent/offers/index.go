@@ -11,9 +11,9 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// Index joins Services, claims and endpoints to offers. It works out anew only
-// what an event touched, so that one Service among ten thousand costs what it
-// costs alone. The lock of who watches guards it.
+// Index joins Services, claims and endpoints to offers. It replans only
+// the Services that an event touched, so that one Service among ten thousand costs as much as it
+// costs alone. The lock of its user guards it.
 type Index struct {
 	services map[lb.ServiceKey]Service
 	claims   map[lb.ServiceKey]map[netip.Addr]Claim

@@ -24,8 +24,8 @@ func CarriageOf(inv *inventory.Inventory) Carriage {
 // ModeTransition is a change of the pod network's mode, or of the tunnel's port and network, while it
 // is under way. Machines hear of
 // it at about the same time, but not at the same moment, and routers take a while to
-// pass on what they are told. So what carries packets of the new mode is there before
-// the first packet goes that way, and what carried those of the old one until the last
+// pass on their updates. So the means that carry packets of the new mode are there before
+// the first packet goes that way, and those of the old one until the last
 // one has: first the tunnel is made and the pod CIDRs are announced, then routes
 // change, then what is left of the old mode goes.
 //

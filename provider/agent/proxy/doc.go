@@ -1,4 +1,4 @@
-// Package proxy keeps what a machine announces to what kube-proxy on it can serve: [Health] asks it, and a [Gate]
+// Package proxy keeps the announcements of a machine to VIPs that kube-proxy on it can serve: [Health] asks it, and a [Gate]
 // holds a VIP back until there are rules for it, and notices when these are gone.
 //
 // Which VIP waits, passes or has lost its rules a value of package advertise decides; here are its clock, and the

@@ -203,7 +203,7 @@ func (g *Gate) Apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 	return ended
 }
 
-// Observe has asked what a plan holds back, and looked for what passes, and returns when it is to be called again;
+// Observe asks about the VIPs that a plan holds back, looks for the rules of those that pass, and returns when it is to be called again;
 // 0: nothing is pending. In a burst of plans that is put together once for each round.
 func (g *Gate) Observe(known plan.Plan, with kubeproxy.Round, now time.Time) time.Duration {
 	if g.rules == nil {
