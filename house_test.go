@@ -180,6 +180,25 @@ func TestHousePageListsEveryPackageOnItsFloorHighestFirst(t *testing.T) {
 	}
 }
 
+// placeOf matches a name and the file that it is declared in, as the page's table of decisions has them.
+var placeOf = regexp.MustCompile("`(\\w+)`(?: and `(\\w+)`)? in `([\\w/]+\\.go)`")
+
+func TestHousePageNamesDecisionsThatStandWhereItSays(t *testing.T) {
+	places := placeOf.FindAllStringSubmatch(read(t, "docs/explanation/house.md"), -1)
+	if len(places) < 10 {
+		t.Errorf("house.md names %d places, want the table of decisions", len(places))
+	}
+	for _, place := range places {
+		text := read(t, place[3])
+		for _, name := range place[1:3] {
+			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|var |type )` + name + `\b`)
+			if name != "" && !declared.MatchString(text) {
+				t.Errorf("house.md says that %s is declared in %s, which is not so", name, place[3])
+			}
+		}
+	}
+}
+
 func TestImportsGoDownOnly(t *testing.T) {
 	for _, r := range rooms(t) {
 		for _, imp := range r.Imports {
