@@ -45,7 +45,7 @@ func (d *detector) forget() {
 	d.remote, d.remoteState, d.remoteDiag, d.remoteDemand, d.remoteRx = 0, Down, NoDiagnostic, false, time.Microsecond
 }
 
-// Event is what a packet, or the lack of one, did to a session.
+// Event is the effect of a packet, or of the lack of one, on a session.
 type Event int
 
 // The events. TimedOut and NeighborDown are the two in which the path was lost.

@@ -135,7 +135,7 @@ func (s *Session) Heard() Heard {
 	return s.heard
 }
 
-// Terms are what the session was opened with, and the timers that it was set last.
+// Terms returns the terms that the session was opened with, and the timers that it was set last.
 func (s *Session) Terms() Terms {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 const (
 	port         = 3784 // RFC 5881, section 4
 	multihopPort = 4784 // RFC 5883, section 5
-	// maxTTL is what a packet has that no router has passed on (RFC 5881, section 5).
+	// maxTTL is the TTL of a packet that no router has forwarded (RFC 5881, section 5).
 	maxTTL = 255
 )
 
@@ -24,7 +24,7 @@ type Timers struct {
 	Multiplier uint8         // the peer waits for so many of them
 }
 
-// Terms are what a session needs; they compare with ==.
+// Terms are the settings of a session: addresses, hops and timers. They compare with ==.
 type Terms struct {
 	Local, Remote netip.Addr // of one family; link-local ones with a zone
 	Multihop      bool       // the peer is further than one hop away (RFC 5883)

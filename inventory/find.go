@@ -41,7 +41,7 @@ func (inv *Inventory) Reindex() {
 	inv.index = ix
 }
 
-// first keeps what is there already.
+// first adds a spot under a key that has none yet.
 func first(m map[string]spot, key string, at spot) {
 	if _, ok := m[key]; !ok {
 		m[key] = at
@@ -111,8 +111,8 @@ func (inv *Inventory) Router(name string) (Router, bool) {
 	return inv.Routers[i], true
 }
 
-// NodeIdentity is what a Kubernetes Node says about which machine it is. What
-// it does not say is empty.
+// NodeIdentity holds the fields of a Kubernetes Node that identify its machine. A
+// field that the Node does not set is empty.
 type NodeIdentity struct {
 	ProviderID string // spec.providerID
 	SystemUUID UUID   // status.nodeInfo.systemUUID

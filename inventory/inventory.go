@@ -38,13 +38,13 @@ type Inventory struct {
 	trying    *trying             // terms of another inventory that are tried; nil: none are
 }
 
-// Expect is what must be there before a set of documents is taken up.
+// Expect names the racks and pools that a set of documents must have before it is accepted.
 type Expect struct {
 	Racks []string
 	Pools []string
 }
 
-// Safety is what one change may take away at most, unless somebody allows it; see package edit.
+// Safety holds the limits on the losses of one change, unless these are allowed; see package edit.
 type Safety struct {
 	MaxRemoved     Option[Limit] // machines that it drops, retires or replaces; default: the larger of 1 and 5%
 	MaxUnreachable Option[Limit] // VIPs in use that no machine would announce any more; default: 0
@@ -99,7 +99,7 @@ func PasswordIn(text string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 }
 
-// Learn says what a machine accepts from a router.
+// Learn is the set of routes that a machine accepts from a router.
 type Learn string
 
 // What can be learned.
@@ -126,7 +126,7 @@ const (
 	ModeOverlay Mode = "overlay" // other subnets are reached through a VXLAN device
 )
 
-// PodNetwork says what racks and machines carve their pod CIDRs from, and how
+// PodNetwork holds the blocks from which racks and machines carve their pod CIDRs, and how
 // pods reach each other. Its zero value means that a CNI does both.
 type PodNetwork struct {
 	Mode       Mode
@@ -136,7 +136,7 @@ type PodNetwork struct {
 	VXLAN      VXLAN
 }
 
-// VXLAN is what tells the packets of one tunnel from others (RFC 7348). Both ends have the same.
+// VXLAN holds the port and the VNI that identify the packets of one tunnel (RFC 7348). Both ends have the same.
 type VXLAN struct {
 	Port uint16 // of UDP
 	VNI  uint32 // 24 bits
@@ -276,5 +276,5 @@ type Machine struct {
 // Taint is a taint of a Node.
 type Taint struct{ Key, Value, Effect string }
 
-// ProviderID is what the Node of this machine bears as spec.providerID.
+// ProviderID returns the spec.providerID of this machine's Node.
 func (m Machine) ProviderID() string { return ProviderScheme + "://" + m.ID }

@@ -41,7 +41,7 @@ var lacks = map[string][]Feature{
 	"vyos":     {LinkLocal, OtherPort}, // it starts bgpd itself, and has no option for its port
 }
 
-// Languages are what a router's os may be: those in which its side can be written. Sorted.
+// Languages returns the values of a router's os: the languages in which its side can be written. Sorted.
 func Languages() []string { return slices.Sorted(maps.Keys(lacks)) }
 
 // Lacks is the feature of a session that the language has no word for; empty where the router's side

@@ -22,7 +22,7 @@ type ReplacedError struct {
 	Now  Machine // without a name: no machine
 }
 
-// Error says what to do about it.
+// Error describes the mismatch and its remedy.
 func (e *ReplacedError) Error() string {
 	node := cmp.Or(e.Node.Name, "NAME")
 	if e.Now.Name == "" {
@@ -51,7 +51,7 @@ func (inv *Inventory) Identify(identity NodeIdentity) (Machine, error) {
 	return machine, nil
 }
 
-// NodeState is what a Node shows of its machine.
+// NodeState is the state of a machine as its Node shows it.
 type NodeState struct {
 	NodeIdentity
 	Ready        bool

@@ -1,6 +1,6 @@
 package inventory
 
-// PoolState says what may be done with a pool's addresses.
+// PoolState is the use that may be made of a pool's addresses.
 type PoolState string
 
 // The states of a pool.

@@ -92,7 +92,7 @@ func (p Problem) String() string {
 	return text.String()
 }
 
-// Help says what was probably meant, or what would do; empty where nobody knows.
+// Help returns a hint: the value that was probably meant, or one that would do; empty where there is none.
 func (p Problem) Help() string {
 	if p.Suggestion == "" {
 		return ""

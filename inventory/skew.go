@@ -18,7 +18,7 @@ type NewerFormatError struct {
 	Reads  int    // the highest that this program reads
 }
 
-// Error says what would help.
+// Error describes the skew and its remedy.
 func (e *NewerFormatError) Error() string {
 	return fmt.Sprintf("%s is of format %q, written by a newer version, and this program reads formats up to %d: upgrade it, or set the object back as docs/reference/skew.md says",
 		e.Object, e.Format, e.Reads)

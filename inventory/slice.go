@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Common returns what all racks need: everything but the racks and the routers
-// in them.
+// Common returns the part of an inventory that all racks need: everything but the racks and
+// the routers in them.
 func (inv *Inventory) Common() *Inventory {
 	out := *inv
 	out.Racks = nil

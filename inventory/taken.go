@@ -15,7 +15,7 @@ type TakenAddress struct {
 	Who  string // has it
 }
 
-// String tells what the pool takes, and from whom.
+// String names the pool, the address that it takes, and the owner.
 func (a TakenAddress) String() string {
 	return fmt.Sprintf("pool %s takes %s of %s", a.Pool, a.Of, a.Who)
 }

@@ -22,8 +22,8 @@ func ParseUUID(text string) (UUID, bool) {
 	return UUID{dashed}, low == dashed || low == digits
 }
 
-// ReportedUUID is what a Node reports. What is no UUID, as firmware has it that was never set, is kept in lower case, and is
-// that of no machine. All zeros and all Fs are none: boards without a UUID report these (SMBIOS, section 7.2.1), each and every one.
+// ReportedUUID returns the UUID that a Node reports. A text that is no UUID, as of firmware that was never set, is kept in lower
+// case, and is that of no machine. All zeros and all Fs are none: boards without a UUID report these (SMBIOS, section 7.2.1), each and every one.
 func ReportedUUID(text string) UUID {
 	uuid, ok := ParseUUID(text)
 	switch {
@@ -66,7 +66,7 @@ func (inv *Inventory) SharedMatches(nodes []NodeIdentity) (out Problems) {
 	return out
 }
 
-// advice says what to write for a machine whose Node reports this.
+// advice returns the match to write for a machine whose Node reports this UUID.
 func (u UUID) advice() string {
 	if _, ok := ParseUUID(u.text); ok {
 		return "write match: {systemUUID: " + u.text + "}"
@@ -80,7 +80,7 @@ func (u UUID) Equal(other UUID) bool { return u == other }
 // MarshalText is the UUID as a file keeps it.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.text), nil }
 
-// UnmarshalText reads what MarshalText or an older version has written.
+// UnmarshalText parses the text that MarshalText or an older version has written.
 func (u *UUID) UnmarshalText(text []byte) error {
 	*u = ReportedUUID(string(text))
 	return nil

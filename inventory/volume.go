@@ -40,8 +40,8 @@ func PortalOf(text string) Portal {
 	return Portal{ServerOf(text), iscsiPort}
 }
 
-// Volume is what a PersistentVolume says about where its data lies. What it
-// does not say is empty.
+// Volume holds the fields of a PersistentVolume that locate its data. A
+// field that it does not set is empty.
 type Volume struct {
 	NFSServer     Server            // spec.nfs.server
 	ISCSIPortal   Portal            // spec.iscsi.targetPortal

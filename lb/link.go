@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// LinkProblem is what an agent says of one of its links, or of a VIP on it, in its [Report].
+// LinkProblem is a problem of one of an agent's links, or of a VIP on it, in its [Report].
 // It compares with ==.
 type LinkProblem struct {
 	On     string // the VIP, or the subnet

@@ -8,8 +8,8 @@ const (
 	HeadlessLabel = "service.kubernetes.io/headless"
 )
 
-// Proxy is what serves a Service on the machines, as its labels say. Its zero value is kube-proxy. It compares with ==, and any
-// but those below is the name of a program.
+// Proxy is the program that serves a Service on the machines, by the Service's labels. Its zero value is kube-proxy. It compares
+// with ==, and any but those below is the name of a program.
 type Proxy string
 
 // Proxies that have no name. No label has such a value.

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// Report is what an agent says in the message of [FabricReady]: the counts of its routes and sessions, and besides what a
-// machine, its routers or the cluster have wrong. Agents print it with String; the controller, plinth and doctor read it
-// with [ParseReport], and nobody else takes a message apart. What the agent of another version says stays in it as text.
+// Report is an agent's report in the message of the condition [FabricReady]: the counts of its routes and sessions, and besides
+// the problems of the machine, its routers or the cluster. Agents print it with String; the controller, plinth and doctor parse it
+// with [ParseReport], and nothing else parses a message. What the agent of another version reports stays in it as text.
 type Report struct {
 	Counts
 	Head         string        // how the message begins where it does not begin with counts
@@ -52,7 +52,7 @@ func (r Report) String() string {
 	return strings.Join(parts, partSeparator)
 }
 
-// Besides is what the agent says besides its counts, and what an edit that it tries comes to; empty: nothing.
+// Besides returns the report without its counts, and without the result of an edit that it tries; empty: there is nothing else.
 func (r Report) Besides() string { return strings.Join(r.besides(TrialReport{}), partSeparator) }
 
 // besides are the parts that follow the first one, with this trial.
@@ -190,7 +190,7 @@ func inWord(c rune) rune {
 	return c
 }
 
-// Unread is what a newer version stored and an agent does not read: what it knew before counts. It compares with ==.
+// Unread names the objects that a newer version stored and an agent does not read: what it knew before counts. It compares with ==.
 type Unread struct {
 	Inventory string // why the accepted inventory is not read; empty: it is
 	Claims    int    // IPAddresses that are not read
@@ -265,7 +265,7 @@ func (r *Report) NameLinks(all []LinkProblem) {
 	r.MoreLinks = len(all) - len(r.Links)
 }
 
-// TrialReport is what an agent says of an edit that it tries: by router, what became of its sessions.
+// TrialReport is an agent's report on an edit that it tries: by router, the state of its sessions.
 type TrialReport struct {
 	ID       string
 	Sessions map[string]TrialState

@@ -15,7 +15,7 @@ func (k ServiceKey) Compare(o ServiceKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
-// ParseServiceKey reads what [ServiceKey.String] prints; ok is false where a part is missing.
+// ParseServiceKey parses the output of [ServiceKey.String]; ok is false where a part is missing.
 func ParseServiceKey(s string) (k ServiceKey, ok bool) {
 	ns, name, ok := strings.Cut(s, "/")
 	return ServiceKey{Namespace: ns, Name: name}, ok && ns != "" && name != ""

@@ -1,6 +1,6 @@
 package lb
 
-// TrialState is what became of a machine's sessions with a router whose new terms it tries.
+// TrialState is the state of a machine's sessions with a router whose new terms it tries.
 type TrialState string
 
 // What an agent says of sessions that it tries.

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// Cluster is what the API server says, as far as announcements depend on it.
+// Cluster is the state of a cluster at the API server, as far as announcements depend on it.
 type Cluster struct {
 	// Nodes are those that there are, by name. nil: nothing is known, and each machine that is
 	// to have one counts as if it had.
@@ -54,7 +54,7 @@ func (c Cluster) VIPsInUse() int {
 	return len(all)
 }
 
-// Identities are what the Nodes say about which machines they are, by name.
+// Identities returns the fields that identify the machines of Nodes, sorted by the Nodes' names.
 func (c Cluster) Identities() (all []inventory.NodeIdentity) {
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
 		n := c.Nodes[name].Identity
@@ -64,7 +64,7 @@ func (c Cluster) Identities() (all []inventory.NodeIdentity) {
 	return all
 }
 
-// Node is what matters of a Node.
+// Node is a Node of the cluster, reduced to the fields that announcements depend on.
 type Node struct {
 	Identity inventory.NodeIdentity // its name is the key that the Node stands under
 	Excluded bool                   // it bears node.kubernetes.io/exclude-from-external-load-balancers
@@ -75,14 +75,14 @@ type Node struct {
 	NoSession bool
 	NoAgent   bool // no agent has ever said anything of it
 	NoRules   bool // its agent says that kube-proxy's rules for all VIPs are gone
-	// LinkProblems are what its agent says of its links.
+	// LinkProblems are the problems of links that its agent reports.
 	LinkProblems []lb.LinkProblem
 	// PodCIDRs are those of its spec. Without any the inventory's count.
 	PodCIDRs []netip.Prefix
 	Created  time.Time // of two that claim one pod CIDR the older keeps it
 }
 
-// Service is what matters of a Service.
+// Service is a Service of the cluster, reduced to the fields that announcements depend on.
 type Service struct {
 	Key          lb.ServiceKey
 	Labels       map[string]string
@@ -92,14 +92,14 @@ type Service struct {
 	Endpoints    map[lb.Family]advertise.Spread
 }
 
-// Failures are what is assumed to be dead, by name. With a machine its endpoints are gone; with a
-// router what it was told.
+// Failures are the machines and routers that are assumed to be dead, by name. With a machine its endpoints are gone; with a
+// router the routes that it was told.
 type Failures struct {
 	Machines map[string]bool
 	Routers  map[string]bool
 }
 
-// And is what fails of either.
+// And returns the union of two sets of failures.
 func (f Failures) And(g Failures) Failures {
 	return Failures{united(f.Machines, g.Machines), united(f.Routers, g.Routers)}
 }

@@ -84,7 +84,7 @@ func (p *Preview) namesWith(spread advertise.Spread) (names []string) {
 	return names
 }
 
-// announceOnLinks says who answers for the VIPs on links.
+// announceOnLinks returns the VIPs on links with the machines that answer for them.
 func (p *Preview) announceOnLinks(all map[netip.Addr]*onLink) (out []VIP) {
 	if p.chosen == nil {
 		p.chosen = p.homesOf(all)

@@ -12,9 +12,9 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Losses returns what an edit takes from a cluster: VIPs in use that are [Unreachable], and those that it switches
+// Losses returns the losses that an edit causes in a cluster: VIPs in use that are [Unreachable], and those that it switches
 // between BGP and a link without asking; Nodes that lose their machine; pods that do not reach each other any
-// more; addresses of the cluster that a pool gets. Of what is lost already nothing is lost: an edit that mends is
+// more; addresses of the cluster that a pool gets. What was lost before does not count: an edit that mends is
 // never refused.
 func Losses(before, after *inventory.Inventory, cluster Cluster) edit.Losses {
 	losses := edit.Losses{InUse: cluster.VIPsInUse(), Unreachable: Unreachable(before, after, cluster), Nodes: lostNodes(before, after, cluster), Taken: takenBy(before, after, cluster)}

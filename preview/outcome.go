@@ -72,7 +72,7 @@ func SampleServices(inv *inventory.Inventory) (all []Service) {
 	return all
 }
 
-// Outcome is what differs between two previews of one cluster.
+// Outcome holds the differences between two previews of one cluster.
 type Outcome struct {
 	VIPs  []VIPChange // sorted by address
 	Pods  []PodChange // sorted by racks; those of Racks are not among them
@@ -129,7 +129,7 @@ func (o Outcome) Loses() bool {
 // Empty reports whether nothing differs.
 func (o Outcome) Empty() bool { return len(o.VIPs)+len(o.Pods)+len(o.Racks) == 0 }
 
-// Compare returns what differs from one preview to another of the same cluster.
+// Compare returns the differences from one preview to another of the same cluster.
 func Compare(was, is *Preview) (outcome Outcome) {
 	for i, vip := range is.VIPs { // of the same Services, so the same addresses
 		before := was.VIPs[i]

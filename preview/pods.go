@@ -25,7 +25,7 @@ func (p PodPath) Reachable() bool {
 	return slices.ContainsFunc(p.Ways, func(w Way) bool { return w.Kind != NoWay })
 }
 
-// WayKind says what carries packets.
+// WayKind is the kind of a way between pods, by the means that carries packets.
 type WayKind string
 
 // The kinds of way.
@@ -79,7 +79,7 @@ type podMachine struct {
 	announced map[netip.Prefix]announced
 }
 
-// announced is what the machine says of one of its pod CIDRs: to which routers that live, or why not.
+// announced holds the live routers that a machine announces one of its pod CIDRs to, or the reason why it does not.
 type announced struct {
 	routers []string
 	refused string
@@ -139,7 +139,7 @@ func sortedPaths(all map[[2]string]map[string]*Way) (paths []PodPath) {
 	return paths
 }
 
-// podTable is what one machine plans.
+// podTable holds the routes to pods that one machine plans.
 type podTable struct {
 	failed  Failures
 	from    *podMachine
@@ -376,7 +376,7 @@ func (p *Preview) podMachines() (out []*podMachine) {
 	return out
 }
 
-// announcedOf is what a machine says of one of its pod CIDRs.
+// announcedOf returns the announcement of one pod CIDR of a machine.
 func (p *Preview) announcedOf(reach advertise.Reach, cidr netip.Prefix) announced {
 	routers, refused := reach.OfPods(cidr)
 	all := announced{refused: string(refused)}

@@ -32,7 +32,7 @@ type VIP struct {
 	Able []string
 }
 
-// Preview is what a datacenter announces.
+// Preview holds the announcements of a datacenter.
 type Preview struct {
 	VIPs []VIP // sorted by address
 
@@ -64,8 +64,8 @@ type machine struct {
 	excluded, noAgent bool
 }
 
-// class is what VIPs have in common that every machine answers alike. The pool says where and
-// how; the family, over which sessions; the rest, whether it can be served.
+// class is the common key of VIPs that every machine decides on alike. The pool determines where and
+// how they are announced; the family, over which sessions; the rest, whether they can be served.
 type class struct {
 	pool     int // its place in the inventory; less than 0: none
 	family   lb.Family
@@ -75,7 +75,7 @@ type class struct {
 	labels   advertise.Labels
 }
 
-// answer is what all machines say to a class.
+// answer is the decision of all machines on a class.
 type answer struct {
 	by      []Announcement
 	reasons map[lb.Reason]int
@@ -205,7 +205,7 @@ func (a Announcement) compare(announcement Announcement) int {
 	return cmp.Or(cmp.Compare(a.Machine, announcement.Machine), cmp.Compare(a.Router, announcement.Router), cmp.Compare(worse(a), worse(announcement)), cmp.Compare(announcement.Weight, a.Weight))
 }
 
-// answer is what all machines say to a VIP of a Service.
+// answer returns the decision of all machines on a VIP of a Service.
 func (p *Preview) answer(service *Service, addr netip.Addr) answer {
 	if len(p.machines) == 0 {
 		return answer{}
@@ -278,7 +278,7 @@ func (p *Preview) ask(pool int, some []machine, offer func(node string) advertis
 	return said
 }
 
-// VIP returns what is announced of an address; false: nobody holds it.
+// VIP returns the announcements of an address; false: no Service holds it.
 func (p *Preview) VIP(a netip.Addr) (VIP, bool) {
 	i, found := slices.BinarySearchFunc(p.VIPs, a, func(v VIP, a netip.Addr) int { return v.Addr.Compare(a) })
 	if !found {

@@ -92,8 +92,8 @@ func (p Preview) mute(c Cluster) map[string]lb.Reason {
 	return mute
 }
 
-// disputedOf is what agents say of a VIP on a link that more than its owner answers for, or not its owner; empty:
-// nothing.
+// disputedOf returns the problem that agents report of a VIP on a link that more than its owner answers for, or not its owner;
+// empty: there is none.
 func (p *Preview) disputedOf(c Cluster, vip VIP) (lb.Reason, string) {
 	for _, m := range p.machines {
 		for _, l := range c.Nodes[m.node].LinkProblems {

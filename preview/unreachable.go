@@ -148,7 +148,7 @@ var words = map[lb.Reason]string{
 	lb.WitnessSilent:         "no machine for it sees enough others of its subnet, or the gateway",
 }
 
-// why tells what keeps more machines from announcing a VIP than before.
+// why returns the reason that keeps more machines from announcing a VIP than before.
 func (v VIP) why(before VIP) string {
 	more := func(r lb.Reason) int { return v.Reasons[r] - before.Reasons[r] }
 	reasons := slices.SortedFunc(maps.Keys(v.Reasons), func(a, b lb.Reason) int {

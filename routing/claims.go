@@ -19,7 +19,7 @@ func (c claim) compare(o claim) int {
 	return cmp.Or(comparePrefix(c.cidr, o.cidr), cmp.Compare(c.node.Name, o.node.Name))
 }
 
-// claimsOf returns what a Node claims, and refuses what leaves the pod network.
+// claimsOf returns a Node's claims of pod CIDRs, and the refusals of those outside of the pod network.
 func claimsOf(v *View, node *Node) (all []claim, refused []Refusal) {
 	for _, c := range node.PodCIDRs {
 		if !within(v.Cluster, c) && !within(v.Declared[node.Name], c) && !within(v.Declared[node.ProviderID], c) {

@@ -1,6 +1,6 @@
 package routing
 
-// Difference is what turns the routes that one has into those that one wants.
+// Difference holds the changes from the routes that there are to the desired ones.
 // Each part is sorted.
 type Difference struct {
 	Add     []Route
@@ -11,7 +11,7 @@ type Difference struct {
 // Empty reports whether there is nothing to do.
 func (d Difference) Empty() bool { return len(d.Add)+len(d.Replace)+len(d.Delete) == 0 }
 
-// Diff returns what makes want out of have. Both are sorted and hold each key once.
+// Diff returns the changes that turn have into want. Both are sorted and hold each key once.
 func Diff(have, want []Route) Difference {
 	var difference Difference
 	for len(have) > 0 && len(want) > 0 {

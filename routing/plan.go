@@ -15,7 +15,7 @@ import (
 // packet for it would follow the default route back to the router that sent it.
 func Plan(v View) Table { return new(Planner).Plan(v) }
 
-// placed is what becomes of claims: each part in the order of their CIDRs.
+// placed holds the routes, peers and refusals of claims: each part in the order of their CIDRs.
 type placed struct {
 	routes  []Route
 	peers   []Peer
@@ -67,7 +67,7 @@ func (out *placed) refuse(c claim, r Reason) {
 	out.refused = append(out.refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: r})
 }
 
-// network returns what does not depend on other Nodes: routes that lead to the pod
+// network returns the routes and refusals that do not depend on other Nodes: routes that lead to the pod
 // network as a whole (the routers in fabric; in overlay nothing does, since all
 // nodes are known).
 func network(view *View) (routes []Route, refused []Refusal) {

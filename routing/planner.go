@@ -72,7 +72,7 @@ func (p *Planner) begin(view View) {
 // change is a Node that is not as it was; nil: it was not there, or is not any more.
 type change struct{ old, new *Node }
 
-// compareNodes returns what differs between two lists that are sorted by name. Nodes
+// compareNodes returns the changes between two lists that are sorted by name. Nodes
 // that did not change are the same pointers.
 func compareNodes(old, now []*Node) (changes []change) {
 	for len(old) > 0 && len(now) > 0 {

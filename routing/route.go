@@ -13,7 +13,7 @@ import (
 // fixed number, so that it compares with ==.
 const MaxNextHops = 8
 
-// Kind says what the kernel does with a packet that a route matches, and for whom.
+// Kind is the action of the kernel on a packet that a route matches, and the packets that it applies to.
 type Kind uint8
 
 // The kinds of route.
@@ -85,7 +85,7 @@ type Route struct {
 	Via    NextHops
 }
 
-// String is what one would type after "ip route add".
+// String returns the route as one would type it after "ip route add".
 func (r Route) String() string {
 	switch r.Kind {
 	case Unreachable:
@@ -116,7 +116,7 @@ func (r Route) String() string {
 	return text.String()
 }
 
-// Key is what tells two routes of a [Table] apart: the kernel holds one of each.
+// Key identifies a route in a [Table]: the kernel holds one of each.
 type Key struct {
 	Dst  netip.Prefix
 	Kind Kind

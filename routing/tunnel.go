@@ -43,7 +43,7 @@ type Peer struct {
 	Outer netip.Addr // address of the node
 }
 
-// NextHop is what the route to the peer's pod CIDR leads to: for IPv4 its first address,
+// NextHop returns the next hop of the route to the peer's pod CIDR: for IPv4 its first address,
 // for IPv6 the peer's link-local one. Linux takes no IPv6 next hop on one device that a
 // route leads to over another (net/ipv6/route.c, ip6_route_check_nh_onlink), as the
 // routers' does to all pods until the last moment of a change from fabric.

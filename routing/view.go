@@ -16,18 +16,18 @@ type View struct {
 	Subnets  []netip.Prefix // of this node's rack; none: the nodes of one rack are one subnet
 	Nodes    []*Node        // sorted by name; the others, of our subnet in direct and fabric, all in overlay; Self may be among them
 	Gateways []netip.Addr   // routers that are directly connected, for fabric; a link-local address bears its link as zone
-	// Declared is what the inventory gives machines by hand, be it outside of the pod network: by the name of the machine,
-	// which is most often the Node's, and by what the Node's provider ID may be.
+	// Declared holds the pod CIDRs that the inventory gives machines by hand, be it outside of the pod network: by the name of the
+	// machine, which is most often the Node's, and by each provider ID that the Node may have.
 	Declared map[string][]netip.Prefix
 	VXLAN    inventory.VXLAN // of the tunnel
-	// AlsoVXLAN is what the tunnel takes packets with as well, while a change of it is under way.
+	// AlsoVXLAN holds the port and VNI with which the tunnel accepts packets as well, while a change of it is under way.
 	AlsoVXLAN inventory.VXLAN
 	Pools     []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
-	// Taken is what Nodes of the cluster have of pools, be they machines or not, wherever they are.
+	// Taken holds the addresses of pools that Nodes of the cluster have, be they machines or not, wherever they are.
 	Taken []netip.Prefix
 }
 
-// ViewOf is what a Node knows by the inventory alone: Nodes, Declared, Pools and Taken are for the
+// ViewOf returns the view of a Node by the inventory alone: Nodes, Declared, Pools and Taken are for the
 // caller to add. down are the addresses of routers that lost their session: they are no
 // gateways, unless no other of their family is left.
 func ViewOf(inv *inventory.Inventory, m inventory.Machine, self Node, mode inventory.Mode, down map[netip.Addr]bool) View {
@@ -43,7 +43,7 @@ func ViewOf(inv *inventory.Inventory, m inventory.Machine, self Node, mode inven
 	return view
 }
 
-// DeclaredIn is what the inventory gives machines by hand, as a [View] has it.
+// DeclaredIn returns the pod CIDRs that the inventory gives machines by hand, in the form of [View.Declared].
 func DeclaredIn(inv *inventory.Inventory) map[string][]netip.Prefix {
 	declared := map[string][]netip.Prefix{}
 	for m := range inv.Machines() {
@@ -118,7 +118,7 @@ type Refusal struct {
 	Other  string // the name of the Node that holds the CIDR, or one that overlaps; only for PodCIDRInUse
 }
 
-// Table is what a node needs: routes sorted by destination and kind, each key
+// Table is the routing plan of a node: routes sorted by destination and kind, each key
 // once, refusals sorted by node and CIDR.
 type Table struct {
 	Routes   []Route

@@ -10,7 +10,7 @@ import (
 // and the list of chunks.
 const chunkSize = 64
 
-// Item is what a [List] has. Compare orders by what tells items apart, == by all of them.
+// Item is the type of a [List]'s items. Compare orders by the fields that identify an item, == compares all fields.
 type Item[T any] interface {
 	comparable
 	Compare(T) int
@@ -176,8 +176,8 @@ func (l *List[T]) join(chunk []T) {
 	}
 }
 
-// Diff returns what old has and now has not in the same way, and the other way round:
-// old.Edit(gone, put) has what now has. Both are sorted, and the caller's own.
+// Diff returns the items of old that now does not have in the same way, and the other way round:
+// old.Edit(gone, put) has the items of now. Both are sorted, and the caller's own.
 func Diff[T Item[T]](old, now List[T]) (gone, put []T) {
 	before, other := cursor[T]{chunks: old.chunks}, cursor[T]{chunks: now.chunks}
 	for !before.ended() && !other.ended() {

@@ -54,7 +54,7 @@ func (d *decoder) build(raw *rawInventory) *inventory.Inventory {
 	return inv
 }
 
-// session reads what one place says about sessions.
+// session returns the session options that one place of a document sets.
 func (d *decoder) session(session *rawSession) inventory.SessionOptions {
 	options := inventory.SessionOptions{
 		HoldTime:          option(session.HoldTime),
@@ -305,7 +305,7 @@ func keyed[T any](es entries[T]) map[string]T {
 	return out
 }
 
-// settings are what one place says about links.
+// settings returns the settings of links that one place of a document sets.
 func (r *rawOnLink) settings() inventory.OnLink {
 	o := inventory.OnLink{BFD: option(r.BFD), Witness: values(r.Witness), AnnounceEvery: option(r.AnnounceEvery)}
 	slices.SortFunc(o.Witness, netip.Addr.Compare)

@@ -37,10 +37,10 @@ func run(checks ...func()) {
 	}
 }
 
-// Check returns what is wrong with documents whatever the other documents of their inventory say:
-// syntax, keys and values, and what two things in these documents have both. Where it has an
-// error, [Parse] has one for every set of documents that has these among them. What refers to
-// another document, and what only the whole can be judged by, is left to Parse.
+// Check returns the problems of documents that do not depend on the other documents of their inventory:
+// syntax, keys and values, and duplicates within these documents. Where it has an
+// error, [Parse] has one for every set of documents that has these among them. References to
+// another document, and checks that need the whole inventory, are left to Parse.
 func Check(docs ...Document) inventory.Problems {
 	dec := &decoder{part: true}
 	pages, problems := dec.read(docs)

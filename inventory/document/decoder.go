@@ -33,7 +33,7 @@ type fault struct {
 	refusal
 }
 
-// refusal says what is wrong with a value, wherever it stands.
+// refusal is the problem of a value, without the value's position.
 type refusal struct {
 	code       inventory.Code
 	severity   inventory.Severity // empty: an error

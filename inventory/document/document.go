@@ -30,7 +30,7 @@ func (d *decoder) read(docs []Document) ([]page, inventory.Problems) {
 	return pages, bad
 }
 
-// syntaxProblem tells what the YAML library refused.
+// syntaxProblem returns the problem of a document that the YAML library refused.
 func syntaxProblem(doc Document, err error) inventory.Problem {
 	problem := inventory.Problem{Source: doc.Source, Severity: inventory.Error, Code: inventory.BadYAML, Message: err.Error(), Accepted: "YAML or JSON"}
 	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
@@ -46,7 +46,7 @@ func syntaxProblem(doc Document, err error) inventory.Problem {
 	return problem
 }
 
-// shownMeant is what was meant on the line of a problem of syntax, where the document is YAML with it and all of it has a type.
+// shownMeant returns a suggestion for the line of a syntax problem, where the document is YAML with it and all of it has a type.
 func shownMeant(doc Document, problem inventory.Problem) string {
 	meant := syntaxMeant(doc.Data, problem)
 	lines := strings.SplitAfter(string(doc.Data), "\n")

@@ -68,7 +68,7 @@ func tabulate(t reflect.Type) {
 	}
 }
 
-// readerOf returns what reads the scalars in a type of field.
+// readerOf returns the reader of the scalars in a type of field.
 func readerOf(typ reflect.Type, form string) any {
 	if value, ok := typ.FieldByName("value"); ok { // an entry
 		keys, values, _ := strings.Cut(form, "=")

@@ -29,7 +29,7 @@ type cuts struct {
 type columns struct{ from, to int }
 
 var (
-	// lineBreak is what ends a line to a reader of YAML 1.1, whose lines the positions of nodes count.
+	// lineBreak matches the end of a line in YAML 1.1, whose lines the positions of nodes count.
 	lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 	comment   = regexp.MustCompile(`(?:^|\s)#\s*(.*)$`)
 )

@@ -26,10 +26,10 @@ func Load(docs ...Document) (*inventory.Inventory, inventory.Problems) {
 	return carved, append(problems, more...).Sorted()
 }
 
-// ParseAccepted reads what [FormatAccepted] wrote, in one or several
-// parts such as [inventory.Inventory.Common] and [inventory.Inventory.Slice]. What it does not know
-// is passed over, so that an older program reads what a newer one wrote, and
-// nothing is checked across parts: that was done before it was accepted.
+// ParseAccepted parses the accepted inventory that [FormatAccepted] wrote, in one or several
+// parts such as [inventory.Inventory.Common] and [inventory.Inventory.Slice]. It ignores
+// unknown fields, so that an older program reads what a newer one wrote, and
+// checks nothing across parts: that was done before the inventory was accepted.
 func ParseAccepted(docs ...Document) (*inventory.Inventory, inventory.Problems) {
 	return readAll(docs, &decoder{lenient: true})
 }

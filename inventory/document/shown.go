@@ -92,7 +92,7 @@ func (t *typing) holdKey(mapping, key, value *yaml.Node, want reflect.Type) {
 
 var (
 	secretKeyType = reflect.TypeFor[rawSecretKey]()
-	// keyForm is what a key looks like, also one that somebody brought along from elsewhere.
+	// keyForm matches the form of a key, also of a key of another program's files.
 	keyForm = regexp.MustCompile(`^[\w./-]+$`)
 )
 

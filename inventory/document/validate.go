@@ -198,5 +198,5 @@ func special(addr netip.Addr) string {
 	return ""
 }
 
-// subnetsLine is what to write into a rack so that the networks are its subnets.
+// subnetsLine returns the line of a rack that makes the networks its subnets.
 func subnetsLine(networks []netip.Prefix) string { return "subnets: " + flowList(networks) }

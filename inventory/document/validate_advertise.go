@@ -60,7 +60,7 @@ func (p *rawPool) advertise(i int) *rawAdvertise {
 	return &rawAdvertise{}
 }
 
-// reach is what the sessions between each rack and router carry.
+// reach holds the address families that the sessions between each rack and router carry.
 type reach map[[2]string]inventory.Families
 
 // complete reports whether no further machine of the rack can add to what is known.
@@ -73,7 +73,7 @@ func (c reach) complete(rack inventory.Rack) bool {
 	return true
 }
 
-// of is what is carried of a pool that is announced so.
+// of returns the families in which sessions carry a pool with that advertisement, and whether it has any session.
 func (c reach) of(inv *inventory.Inventory, a inventory.Advertise) (all inventory.Families, somewhere bool) {
 	for key, f := range c {
 		rack, _ := inv.Rack(key[0])

@@ -248,8 +248,8 @@ func (v sessionChecks) anyInternal() bool {
 	return false
 }
 
-// wayOut is what to write into a rack whose machines have nobody to announce VIPs to: the network that they are in, where that
-// is the pools', or else a router.
+// wayOut returns a suggestion for a rack whose machines have no peer to announce VIPs to: the networks that they are in as its
+// subnets, where a pool overlaps these, or else a router.
 func (v sessionChecks) wayOut(rack *rawRack) string {
 	networks := v.networksOf(rack)
 	for _, p := range v.inv.Pools {

@@ -236,7 +236,7 @@ func (v linkChecks) sameOnLink() {
 	}
 }
 
-// written is what was written, in one line.
+// written returns the settings in one line, as they were written.
 func (o *rawOnLink) written() string {
 	var all []string
 	if o.BFD.given() {

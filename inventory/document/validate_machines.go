@@ -96,7 +96,7 @@ func (v machineChecks) taints() {
 	}
 }
 
-// taintOwners says what to write instead of a taint that somebody else keeps.
+// taintOwners maps the key of a taint that has another owner to the text to write instead.
 var taintOwners = map[string]string{
 	inventory.TaintMaintenance.Key:                   "state: maintenance",
 	"node.cloudprovider.kubernetes.io/uninitialized": "no such taint",

@@ -30,7 +30,7 @@ func (v poolChecks) poolRanges() {
 	})
 }
 
-// without is what is left of a range in one piece.
+// without returns the rest of a range after less is excluded, if that is one piece; else it is empty.
 func without(r, less inventory.Range) string {
 	left := inventory.SetOf([]inventory.Range{r}, []inventory.Range{less}).Ranges()
 	if len(left) != 1 {

@@ -7,11 +7,11 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Admit returns what is to be in force after next: next itself, carved, and
+// Admit returns the inventory that is to be in force after next: next itself, carved, and
 // every machine of inForce that next does not mention, held as it was with its
 // rack and its routers. Only a machine that is retired may go. A machine is
-// mentioned if its ID is, under whatever name, or else its name. What inForce loses by it is
-// for [Losses] to say. inForce may be nil.
+// mentioned if its ID is, under whatever name, or else its name. [Losses] has what inForce
+// loses by it. inForce may be nil.
 func Admit(next, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
 	if inForce == nil {
 		return inventory.Carve(next, nil)

@@ -23,7 +23,7 @@ type Proposal struct {
 // Refusal is an edit that was refused for what it takes away. Its zero value is none.
 type Refusal struct{ Content, Digest string }
 
-// ParseRefusal reads what String printed; any other text is none.
+// ParseRefusal parses the output of [Refusal.String]; any other text is the zero Refusal.
 func ParseRefusal(text string) Refusal {
 	content, digest, both := strings.Cut(text, " ")
 	if !both {
@@ -40,10 +40,10 @@ func (r Refusal) String() string {
 	return r.Content + " " + r.Digest
 }
 
-// Evidence is what a decision goes by besides the edit and the inventory in force. What asks the cluster is called only where it
-// counts; its error means that it cannot be told now.
+// Evidence holds the facts that a decision depends on besides the edit and the inventory in force. The functions, which query the
+// cluster, are called only where the answer counts; their error means that the fact is not known now.
 type Evidence struct {
-	// Known is what is known of the inventory in force, where less of it can be read; else it is the same.
+	// Known is the part of the inventory in force that is known, where not all of it can be read; else it is the same.
 	Known *inventory.Inventory
 	// Whole: the inventory in force is known as it was accepted.
 	Whole    bool
@@ -56,7 +56,7 @@ type Evidence struct {
 	Now      time.Time
 }
 
-// Verdict is what is decided on an edit.
+// Verdict is the decision on an edit.
 type Verdict struct {
 	Phase    Phase // Refused, OnTrial or Allowed
 	Next     *inventory.Inventory
@@ -67,7 +67,7 @@ type Verdict struct {
 	Silent   []string // see [Evidence]
 }
 
-// Decide says what becomes of an edit. Its error is one of the evidence: the edit waits, and is decided on again.
+// Decide returns the verdict on an edit. Its error is one of the evidence: the edit stays pending, and is decided on again.
 func Decide(proposal Proposal, inForce *inventory.Inventory, evidence Evidence) (Verdict, error) {
 	next, problems := proposal.read(evidence.Known)
 	verdict := Verdict{Phase: Refused, Problems: problems}
@@ -194,7 +194,7 @@ func (d decision) try(allowed Verdict) (Verdict, error) {
 	return d.judgeTrial(allowed, changed, agents), nil
 }
 
-// judgeTrial says what the trial comes to that runs, or begins one.
+// judgeTrial returns the verdict of the running trial, or begins one.
 func (d decision) judgeTrial(allowed Verdict, changed Retermed, agents map[string]Agent) Verdict {
 	trial, mine, running := d.Running(d.next)
 	over := !d.Now.Before(trial.Until)

@@ -11,8 +11,8 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// Difference is what changes from one inventory to another. Its zero value
-// means that nothing does. Every list is sorted.
+// Difference holds the changes from one inventory to another. Its zero value
+// means that there are none. Every list is sorted.
 type Difference struct {
 	Renames  []Rename
 	Machines []MachineChange
@@ -21,7 +21,7 @@ type Difference struct {
 	Settings []FieldChange // of everything else: spec.region, spec.racks[r01].zone, …
 }
 
-// ChangeKind says what happens to a thing.
+// ChangeKind is the kind of a change to a machine, a session or a pool.
 type ChangeKind string
 
 // The kinds of change.
@@ -41,7 +41,7 @@ const (
 	Shrunk   ChangeKind = "shrunk"   // a pool
 )
 
-// MachineChange is what happens to a machine.
+// MachineChange is the change of a machine.
 type MachineChange struct {
 	Name   string
 	Was    string     // its name before, where that is another one
@@ -51,7 +51,7 @@ type MachineChange struct {
 	Fields []FieldChange
 }
 
-// SessionChange is what happens to a session between a machine and a router.
+// SessionChange is the change of a session between a machine and a router.
 type SessionChange struct {
 	Machine    string
 	Router     string
@@ -60,13 +60,13 @@ type SessionChange struct {
 	Was        string // the router's name before, where that is another one
 }
 
-// Given is what one pool had and another has now.
+// Given holds the ranges that one pool had and another has now.
 type Given struct {
 	To     string // the other's name
 	Ranges []inventory.Range
 }
 
-// PoolChange is what happens to a pool.
+// PoolChange is the change of a pool.
 type PoolChange struct {
 	Name   string
 	Kind   ChangeKind
@@ -293,7 +293,7 @@ func diffPool(before *inventory.Inventory, pool inventory.Pool) (PoolChange, boo
 	return change, len(change.Fields)+len(change.ToLink)+len(change.ToBGP) > 0
 }
 
-// gains is what p gives and other does not.
+// gains returns the addresses that p gives and other does not.
 func gains(p, other inventory.Pool) []inventory.Range {
 	var b netipx.IPSetBuilder
 	b.AddSet(p.Addresses())

@@ -39,7 +39,7 @@ var machineWords = map[ChangeKind]string{
 	Replaced: "machine %s of rack %s is replaced by another: its Node is to be deleted and made anew",
 }
 
-// String tells what happens to the machine.
+// String describes the change of the machine.
 func (m MachineChange) String() string {
 	if m.Kind == Renamed {
 		return fmt.Sprintf("machine %s of rack %s is called %s now: %s. Its Node, providerID and pod CIDRs stay", m.Was, m.Rack, m.Name, m.Common) + fieldList(m.Fields)
@@ -55,7 +55,7 @@ var sessionWords = map[ChangeKind]string{
 	Changed:  "session of %s with %s (%s) changes what it carries, and stays up",
 }
 
-// String tells what happens to the session.
+// String describes the change of the session.
 func (s SessionChange) String() string {
 	if s.Kind == Renamed {
 		return fmt.Sprintf("session of %s with %s (%s) stays up under the name %s", s.Machine, s.Was, s.RouterAddr, s.Router)
@@ -63,7 +63,7 @@ func (s SessionChange) String() string {
 	return fmt.Sprintf(sessionWords[s.Kind], s.Machine, s.Router, s.RouterAddr)
 }
 
-// String tells what happens to the pool.
+// String describes the change of the pool.
 func (p PoolChange) String() string {
 	var parts []string
 	if len(p.Gained) > 0 {

@@ -19,7 +19,7 @@ const AnnotationAllow = "plinth.dev/allow"
 // AnnotationAllowRemovals is on a ConfigMap of the inventory: how many machines may be dropped or retired at once.
 const AnnotationAllowRemovals = "plinth.dev/allow-removals"
 
-// Losses are what a change takes away. Every list is sorted.
+// Losses holds the machines, VIPs, Nodes, pods and addresses that a change takes away. Every list is sorted.
 type Losses struct {
 	Removed     []string // machines that it drops, retires, or has another one in the place of
 	Drained     []string // machines that leave the state active and stay in the inventory
@@ -57,13 +57,13 @@ type CutPods struct {
 	Why      string // as "IPv4: NodeOfOtherSubnet"
 }
 
-// Allowance is what somebody has allowed.
+// Allowance holds the removals and losses that are allowed.
 type Allowance struct {
 	Removals int      // machines that may go, whatever safety.maxRemoved says
 	Digests  []string // of losses that may happen
 }
 
-// And is what either allows.
+// And returns the union of two allowances.
 func (a Allowance) And(b Allowance) Allowance {
 	return Allowance{max(a.Removals, b.Removals), append(slices.Clone(a.Digests), b.Digests...)}
 }
@@ -160,7 +160,7 @@ type brake struct {
 	mark    func(beyond *Losses)
 }
 
-// maxRemoved is what holds where nobody says otherwise, too.
+// maxRemoved returns the limit on removed machines: that of the inventory, or else the default.
 func maxRemoved(s inventory.Safety) inventory.Limit {
 	return s.MaxRemoved.Or(inventory.LimitOneOrPercent(5))
 }
@@ -257,7 +257,7 @@ func said[T fmt.Stringer](lost []T) []string {
 	return out
 }
 
-// String tells what the Services lose, and why.
+// String names the Services, the VIP that they lose, and the reason.
 func (v LostVIP) String() string {
 	return fmt.Sprintf("service %s loses %s: %s", strings.Join(v.Services, ", "), v.Addr, v.Why)
 }

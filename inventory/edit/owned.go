@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// owned is what the machines and routers of an inventory have for themselves alone.
+// owned indexes the addresses, UUIDs and aliases of an inventory, each of which has one machine or router as its owner.
 type owned struct {
 	addresses map[netip.Addr]string
 	uuids     map[string]string

@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Agent is what is known of a machine's agent by its Node.
+// Agent is the state of a machine's agent as its Node shows it.
 type Agent struct {
 	Node  string
 	Up    bool      // all of its sessions are, by the condition [lb.FabricReady]

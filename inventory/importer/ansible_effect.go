@@ -33,8 +33,8 @@ func (r *ansibleReader) effects() *ansibleEffects {
 	return effects
 }
 
-// effectOf is what its groups decide of a host: whether it is a Node, its rack and its variables that something was made of; and those
-// among them that are of the cluster.
+// effectOf returns the effect of a host's groups on it: whether it is a Node, its rack and its variables that something was made of;
+// and those among them that are of the cluster.
 func (r *ansibleReader) effectOf(host *ansibleHost, without edge) (own, cluster string) {
 	groups := r.groupsOf(host, without)
 	if !inAny(groups, r.nodeGroups) {

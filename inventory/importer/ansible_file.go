@@ -39,7 +39,7 @@ func ansibleFile(file string) bool {
 	return name != "ansible.cfg" && (endsWith(name, ".ini", ".cfg") || path.Ext(name) == "" && !unicode.IsUpper(rune(name[0])))
 }
 
-// ansibleText reads what is known by its path or its first line, and inventories that are no YAML.
+// ansibleText reads files that are known by their path or their first line, and inventories that are no YAML.
 func ansibleText(doc document.Document) ([]*object, Notes, bool) {
 	note := func(message string) ([]*object, Notes, bool) {
 		at := inventory.Position{Source: doc.Source, Line: 1, Column: 1}
@@ -107,7 +107,7 @@ func ansibleVarsFile(doc document.Document, kind, name string) (all []*object, n
 	return all, notes
 }
 
-// variableName is what the name of a variable is made of.
+// variableName matches the name of a variable.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // variablesIn are the variables of a mapping. What has no name of one is left out, and its note does not print it: where the blank behind a
@@ -129,7 +129,7 @@ func ansibleNote(source string, at *yaml.Node, severity Severity, code Code, mes
 	return Note{Position: inventory.Position{Source: source, Line: at.Line, Column: at.Column}, Severity: severity, Code: code, Message: message}
 }
 
-// ansibleObject is what a file says of one host or group.
+// ansibleObject returns the object of one host or group in a file.
 func ansibleObject(source, kind string, name *yaml.Node, groups, children []*yaml.Node, vars *yaml.Node) *object {
 	list := func(content []*yaml.Node) *yaml.Node {
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: content}
@@ -151,7 +151,7 @@ type ansibleInventory struct {
 	notes         Notes
 }
 
-// ansibleEntry is what the file says of one host or group.
+// ansibleEntry is the entry of one host or group in a file.
 type ansibleEntry struct {
 	name             *yaml.Node
 	groups, children []*yaml.Node

@@ -86,7 +86,7 @@ func (p *ansiblePools) setting(variable ansibleVar, path string, n *yaml.Node) (
 	return text, ok
 }
 
-// orDefault is what a peer says of its session, else what is said of all.
+// orDefault returns a setting of a peer's session, or else the default of all peers.
 func (p *ansiblePools) orDefault(v ansibleVar, path string, body *yaml.Node, key string) (text, at string, ok bool) {
 	n, at := child(body, key), join(path, key)
 	if defaults := child2(v.node, "layer3", "defaults"); n == nil && defaults != nil {

@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// playbookBalancer is what playbooks for k3s say of one load balancer, each in a variable of its own.
+// playbookBalancer names the variables by which playbooks for k3s configure one load balancer.
 type playbookBalancer struct {
 	source, pool, ranges string
 	asn, peer, peerASN   string
@@ -132,7 +132,7 @@ var byHand = map[string]string{
 	"ansible_group_priority":                    "groups of one depth count in the order of their names here: look whether the variables are the right ones",
 }
 
-// rest says what becomes of the variables that nothing was made of.
+// rest notes the fate of the variables that nothing was made of.
 func (r *ansibleReader) rest() {
 	effects, used := r.effects(), r.usedObjects()
 	for o := range r.undecided() {

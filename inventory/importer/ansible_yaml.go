@@ -29,7 +29,7 @@ func ansiblePage(source string, root *yaml.Node) ([]*object, Notes, bool) {
 	return f.objects(), f.notes, true
 }
 
-// groupKeys are what a group in YAML has.
+// groupKeys are the keys of a group in YAML.
 var groupKeys = []string{"hosts", "children", "vars"}
 
 // isAnsible reports whether a document is of groups: one of them has something that groups have, and none has other things alone.

@@ -238,7 +238,7 @@ func ownLabels(selector inventory.Selector) (labels inventory.Selector, special 
 	return labels, special
 }
 
-// announced is what a selector of advertisements and policies is in an inventory, where it is one of labels alone.
+// announced returns the inventory's selector for one of advertisements and policies, where that is one of labels alone.
 func (r *ciliumReader) announced(object *object, path string, s *metav1.LabelSelector) inventory.Selector {
 	if s == nil {
 		return inventory.Selector{}

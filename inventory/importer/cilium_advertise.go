@@ -94,7 +94,7 @@ func (f ciliumFamily) chooses(all []decoded[ciliumAdvertisementSpec]) string {
 	return cmp.Or(inWords(names), "none")
 }
 
-// audience is who is told of an advertisement.
+// audience is the set of routers that an advertisement is sent to.
 type audience struct {
 	chosen  bool     // a configuration of peers chooses it
 	routers []string // sorted; none: all

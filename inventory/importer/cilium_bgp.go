@@ -63,7 +63,7 @@ type ciliumConfig struct {
 // ciliumRestart is the restart time that Cilium takes where nothing is said.
 const ciliumRestart = 120
 
-// readConfigs reads what peers share.
+// readConfigs reads the configurations that peers share.
 func (r *ciliumReader) readConfigs() {
 	for _, c := range decodeAll[ciliumConfigSpec](r, "CiliumBGPPeerConfig") {
 		object, spec := c.object, c.value.Spec

@@ -72,7 +72,7 @@ func (d *draft) comment(path string, o *object) {
 	}
 }
 
-// printable keeps what a source wrote from ending a line of comment, or of a note.
+// printable replaces runes that end a line by a blank, so that text of a source ends no comment and no note.
 func printable(r rune) rune {
 	if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 		return ' '
@@ -143,7 +143,7 @@ func copySecretCommand(namespace, name, key string) string {
 	return fmt.Sprintf(`kubectl -n plinth-system create secret generic %[2]s --from-literal=%[3]s="$(kubectl -n %[1]s get secret %[2]s -o go-template='{{index .data %[3]q | base64decode}}')"`, namespace, name, key)
 }
 
-// secretName is what Kubernetes lets a Secret be called.
+// secretName matches the names that Kubernetes accepts for a Secret.
 var secretName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
 // newPool has all defaults of a pool.
@@ -156,7 +156,7 @@ func newAdvertise() inventory.Advertise {
 	return inventory.Advertise{Aggregate: inventory.PrefixLengths{IPv4: 32, IPv6: 128}, LocalPref: 100}
 }
 
-// complete gives what is written down in a draft what goes without saying there, so that it is not written.
+// complete fills in the defaults and whatever follows from the rest of a draft.
 func (d *draft) complete() {
 	inv := &d.inv
 	inv.Name = cmp.Or(inv.Name, d.options.Name, "imported")

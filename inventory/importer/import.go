@@ -10,13 +10,13 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// Options are what the one who imports says.
+// Options are the settings of an import.
 type Options struct {
 	// Sources are the names of those that are read, in this order; see [Sources].
 	Sources []string
 	// Name is the inventory's metadata.name. Default: imported.
 	Name string
-	// RackBy is the label of Nodes whose value is the name of their rack. Default: what selectors of peers ask for, else
+	// RackBy is the label of Nodes whose value is the name of their rack. Default: the label in selectors of peers, else
 	// topology.kubernetes.io/zone. Of Ansible's hosts it is the variable that names it, or what the names of the groups begin with that
 	// are racks. Default: the variable rack, else zone.
 	RackBy string
@@ -55,7 +55,7 @@ func inNamespace(namespace string, all []Kind) []Kind {
 	return all
 }
 
-// source reads what one other program has written down.
+// source reads the configuration of one other program.
 type source struct {
 	name  string
 	kinds []Kind // to ask a cluster for, each in its newest version

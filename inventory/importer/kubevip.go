@@ -15,7 +15,7 @@ import (
 // kubeSystem is the namespace of what belongs to the cluster itself.
 const kubeSystem = "kube-system"
 
-// kubeVIPKinds are what kube-vip v1.2 and its cloud provider v0.0.12 are configured by.
+// kubeVIPKinds are the kinds that configure kube-vip v1.2 and its cloud provider v0.0.12.
 var kubeVIPKinds = slices.Concat(inNamespace(kubeSystem, kindsOf("", "v1", "ConfigMap", "Pod")), kindsOf("apps", "v1", "DaemonSet", "Deployment"), kindsOf("", "v1", "Service"))
 
 // providerImage is that of kube-vip's cloud provider.
@@ -84,7 +84,7 @@ func readKubeVIP(draft *draft) {
 	reader.readServices()
 }
 
-// settings are what a container is told by its environment, and by flags.
+// settings are the settings of a container, by its environment and by flags.
 type settings struct {
 	object    *object
 	template  string // path of the pod's spec
@@ -101,7 +101,7 @@ type variable struct {
 	flag              string     // that says it in the place of the environment; empty: none does
 }
 
-// String is what the owner called it.
+// String returns the name that the owner used: the flag's, or else the variable's.
 func (v variable) String() string { return cmp.Or(v.flag, v.name) }
 
 // isSet reports whether kube-vip takes notice of it: not of an empty variable.
@@ -230,7 +230,7 @@ func ofSystemAlone(n *yaml.Node) bool {
 	return true
 }
 
-// nodeSelectors are what a Pod asks of its Node, but for its system. One of them has to match.
+// nodeSelectors returns the selectors of a Pod for its Node, but for labels of the Node's system. One of them has to match.
 func (s settings) nodeSelectors() (all []inventory.Selector) {
 	var base inventory.Selector
 	if n := s.object.at(s.template + ".nodeSelector"); n != nil {
@@ -258,7 +258,7 @@ func (s settings) termsPath() string {
 	return s.template + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 }
 
-// unreadTerm is what terms ask of Nodes that no selector of an inventory can; empty: nothing.
+// unreadTerm returns the first requirement of terms that no selector of an inventory can express; empty: there is none.
 func (s settings) unreadTerm() string {
 	terms := s.object.at(s.termsPath())
 	if terms == nil {

@@ -142,7 +142,7 @@ func (s settings) placePath() string {
 	return s.template + ".affinity"
 }
 
-// variable says what becomes of one that no function carries over.
+// variable notes the fate of a variable that no function carries over.
 func (r *kubeVIPReader) variable(daemon settings, one variable) {
 	name := strings.ToLower(one.name)
 	message, listed := kubeVIPNoted[name]
@@ -230,7 +230,7 @@ func (r *kubeVIPReader) tellClass(s settings, v variable, class string) {
 	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", v, class))
 }
 
-// classAlone says what to do where a class alone was answered.
+// classAlone notes the steps by hand that are left where kube-vip answered Services of one class alone.
 func (r *kubeVIPReader) classAlone(s settings, v variable, class string) {
 	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: run Plinth with --load-balancer-class-only, too. The class of a Service cannot be changed: make those of %s again, with loadBalancerClass plinth.dev/bgp", v, class))
 }

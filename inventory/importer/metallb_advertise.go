@@ -163,7 +163,7 @@ func (r *metalLBReader) advertise(pool *metalLBPool, all []advertisement) {
 	r.unite(pool.object, &pool.pool, from)
 }
 
-// localPref is what routers of our AS are told. MetalLB sends 0 where nothing is said, FRR 100 then.
+// localPref returns the LOCAL_PREF for routers of our AS. MetalLB sends 0 where none is given, FRR 100 then.
 func localPref(given uint32) uint32 {
 	if given == 0 {
 		return 100

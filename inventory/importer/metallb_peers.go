@@ -109,7 +109,7 @@ func peerASN(spec v1beta2.BGPPeerSpec) (asn uint32, ok bool) {
 	return asn, asn != 0 && spec.MyASN != 0
 }
 
-// joinPeer tells what a further peer of a router says otherwise than the first one: in an inventory all machines have one kind of session with it.
+// joinPeer notes the differences of a router's further peer from its first one: in an inventory all machines have one kind of session with it.
 func (r *metalLBReader) joinPeer(p metalLBPeer, first madePeer) {
 	object := p.object
 	r.drop(object, "spec.interface", "there is a peerAddress, too, and MetalLB refuses both: the address is taken")
@@ -173,7 +173,7 @@ func meetRacks(a, b []string) bool {
 	return a == nil || b == nil || slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
 }
 
-// router is what a BGPPeer is in the inventory; false: it cannot be there.
+// router returns the router of the inventory for a BGPPeer; false: it cannot be there.
 func (r *metalLBReader) router(peer metalLBPeer) (router inventory.Router, ok bool) {
 	object, spec := peer.object, peer.spec
 	if spec.Interface != "" && spec.Address == "" {

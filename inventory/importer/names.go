@@ -58,7 +58,7 @@ func (n *names) newName(kind named, given string) (name string, same bool) {
 	return name, name == given
 }
 
-// name is what an object is called in the inventory. A note says where it is not its own name.
+// name returns the name of an object in the inventory. A note records where it is not the object's own name.
 func (d *draft) name(o *object, kind named, who string) string {
 	name, same := d.newName(kind, o.name)
 	if !same {

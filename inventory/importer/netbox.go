@@ -31,7 +31,7 @@ var netboxURLs = map[string]string{
 
 var netboxURL = regexp.MustCompile(`/api/((?:plugins/)?[a-z0-9-]+/[a-z0-9-]+)/`)
 
-// netboxPage reads what the REST API gives: a page with results, a list, or one object.
+// netboxPage reads a response of the REST API: a page with results, a list, or one object.
 func netboxPage(source string, root *yaml.Node) ([]*object, Notes, bool) {
 	items, results := []*yaml.Node{root}, child(root, "results")
 	switch {
@@ -68,7 +68,7 @@ func netboxObject(source, kind string, root *yaml.Node) *object {
 	return item
 }
 
-// netboxKind says what an object is, by its url, else by fields that no other kind has; empty: it is none of NetBox's.
+// netboxKind returns the kind of an object, by its url, else by fields that no other kind has; empty: it is none of NetBox's.
 func netboxKind(node *yaml.Node) string {
 	if node.Kind != yaml.MappingNode {
 		return ""
@@ -207,7 +207,7 @@ func (r *netboxReader) devices() (machines, routers []*object) {
 	return machines, routers
 }
 
-// ref is what an object refers to: its slug, else its name, else the text itself; nil: nothing.
+// ref returns the reference of an object under a key: the other's slug, else its name, else the text itself; nil: there is none.
 func (r *netboxReader) ref(o *object, key string) (path string, node *yaml.Node) {
 	node = o.at(key)
 	if node == nil || node.Tag == "!!null" {

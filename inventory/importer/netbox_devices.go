@@ -78,7 +78,7 @@ func (r *netboxReader) sameMachine(object *object) (name, path, by string) {
 	return "", "", ""
 }
 
-// machineID is what a providerID may have.
+// machineID matches the IDs that a providerID may have.
 var machineID = regexp.MustCompile(`^[A-Za-z0-9._~:-]{1,200}$`)
 
 // leaveOutOf is leaveOut for an object whose fields are not those of Kubernetes.
@@ -130,7 +130,7 @@ func (r *netboxReader) tellAt(o *object, key string, code Code, message string) 
 	r.note(o, path, code, message)
 }
 
-// rackKey is what a rack is known by: racks of several sites may have one name.
+// rackKey returns the key of a rack, with its site where needed: racks of several sites may have one name.
 func (r *netboxReader) rackKey(o *object, rack string) string {
 	_, site := r.ref(o, "site")
 	if site == nil || len(r.sites) == 1 && r.sites[site.Value] {
@@ -201,7 +201,7 @@ func (r *netboxReader) position(object *object, machine *inventory.Machine) {
 	machine.Unit = int(unit)
 }
 
-// state is what NetBox's status means. No machine is retired by an import, for that deletes its Node.
+// state returns the machine's state for NetBox's status. No machine is retired by an import, for that deletes its Node.
 func (r *netboxReader) state(object *object) inventory.State {
 	switch status := r.take(object, "status"); status {
 	case "active":

@@ -90,7 +90,7 @@ func (r *netboxReader) subnets(all []netboxSubnet) {
 	}
 }
 
-// pods is what pods get their addresses from.
+// pods adds a prefix that pods get their addresses from to the pod network.
 func (r *netboxReader) pods(object *object, prefix netip.Prefix) {
 	sameFamily := func(have netip.Prefix) bool { return have.Addr().Is4() == prefix.Addr().Is4() }
 	switch {

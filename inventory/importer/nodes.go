@@ -144,7 +144,7 @@ func (r *nodeReader) machine(obj *object, given *corev1.Node) {
 	r.nodes = append(r.nodes, node{given.Name, given.Labels, rack})
 }
 
-// providerID keeps what the Node is known by: an ID of Plinth's is the machine's id, another one an alias.
+// providerID carries over the provider ID of a Node: one of Plinth's is the machine's id, another one an alias.
 func (r *nodeReader) providerID(obj *object, node *corev1.Node, machine *inventory.Machine) {
 	switch id, ours := strings.CutPrefix(node.Spec.ProviderID, inventory.ProviderScheme+"://"); {
 	case node.Spec.ProviderID == "":

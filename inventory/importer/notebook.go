@@ -11,12 +11,12 @@ type notebook struct {
 	notes Notes
 }
 
-// note tells what became of the fields at and below a path of an object.
+// note records the fate of the fields at and below a path of an object.
 func (b *notebook) note(o *object, path string, code Code, message string) {
 	b.tell(Told, o, path, code, message)
 }
 
-// fail tells what is not valid where it came from.
+// fail records an error of the inventory at the field of the object that it came from.
 func (b *notebook) fail(o *object, path string, code Code, message string) {
 	b.tell(Error, o, path, code, message)
 }
@@ -83,7 +83,7 @@ func (b *notebook) namesSecret(obj *object, path, name string) bool {
 // guess tells of a path of the inventory what nobody said, and somebody has to look at.
 func (b *notebook) guess(path, message string) { b.tellInventory(Guessed, path, message) }
 
-// tellInventory tells what is of the inventory itself, and of no object.
+// tellInventory records a note on the inventory itself, and on no object.
 func (b *notebook) tellInventory(code Code, path, message string) {
 	b.notes = append(b.notes, Note{Severity: Told, Code: code, Path: path, Message: message})
 }

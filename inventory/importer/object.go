@@ -24,7 +24,7 @@ type object struct {
 	read             bool            // a source has looked at it
 }
 
-// fate is what becomes of a field.
+// fate is the outcome of an import for a field.
 type fate string
 
 const (
@@ -84,10 +84,10 @@ func unreadable(source string, err error) Note {
 	return note
 }
 
-// quotedValue is what a library quotes, but for single characters of YAML. It may have quotes in it.
+// quotedValue matches values that a library quotes, but for single characters of YAML. A value may have quotes in it.
 var quotedValue = regexp.MustCompile("`.{2,}`|(anchor )'.*'|'[^']{2,}'|\".{2,}\"")
 
-// withoutValues is what a library says without what it quotes, which may be a password.
+// withoutValues returns the message of a library without the values that it quotes, which may be passwords.
 func withoutValues(text string) string {
 	return quotedValue.ReplaceAllString(text, "${1}what stands there")
 }
@@ -144,7 +144,7 @@ func withoutWrapping(err error) string {
 	return text
 }
 
-// mark says what becomes of the fields below some paths. What is said of a longer path counts before what is said of a shorter one.
+// mark sets the fate of the fields below some paths. The fate of a longer path counts before that of a shorter one.
 func (o *object) mark(f fate, paths ...string) {
 	for _, p := range paths {
 		o.fates[p] = f
@@ -161,7 +161,7 @@ func (o *object) override(path string) {
 	o.fates[path] = noted
 }
 
-// fateOf is what becomes of the field at a path; empty: nobody spoke of it.
+// fateOf returns the fate of the field at a path; empty: it was not marked.
 func (o *object) fateOf(path string) fate {
 	for {
 		if f, ok := o.fates[path]; ok {

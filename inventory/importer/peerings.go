@@ -121,7 +121,7 @@ func (d *draft) otherASNs(one peering) string {
 	return strings.Join(others, ", ")
 }
 
-// part is what one source added to a draft.
+// part holds the pools and routers that one source added to a draft.
 type part struct {
 	pools   [2]int   // from the first to before the last one
 	routers []string // that its machines have sessions with; nil: unknown, or none

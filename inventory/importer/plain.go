@@ -9,7 +9,7 @@ import (
 // mostNodes bounds what aliases may make of a document: a cluster of 5,000 Nodes has about two million.
 const mostNodes = 8_000_000
 
-// unplain is what a document has that is not read, and where.
+// unplain is the error of a part of a document that cannot be read, with its place.
 type unplain struct {
 	at      *yaml.Node
 	message string

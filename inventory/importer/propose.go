@@ -10,14 +10,14 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// Answers are what a person says, and what the cluster has.
+// Answers are the answers of a person, and the addresses that the cluster uses.
 type Answers struct {
 	Router    netip.Addr        // that speaks BGP with the machines; invalid: there is none, and machines answer on their own link
 	RouterASN inventory.ASN     // of the router
 	ASN       inventory.ASN     // of the machines
 	Pool      []inventory.Range // that Services get addresses of; empty: some are proposed
 	Network   netip.Prefix      // of the machines; invalid: nobody said it, and it is guessed
-	Used      []netip.Prefix    // that nothing may be proposed of: what Nodes, their pods and Services have
+	Used      []netip.Prefix    // that nothing may be proposed of: those of Nodes, their pods and Services
 }
 
 // OwnKinds are the kinds that [Present] knows sources by: Nodes, and those that no other program has, such as MetalLB's.

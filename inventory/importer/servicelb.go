@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// serviceLBKinds are what tells of servicelb, the balancer that k3s brings along.
+// serviceLBKinds are the kinds that show servicelb, the balancer that k3s brings along.
 var serviceLBKinds = slices.Concat(kindsOf("", "v1", "Node", "Service"), inNamespace(kubeSystem, kindsOf("apps", "v1", "DaemonSet")))
 
 // serviceLBPrefix is that of its labels and annotations.
@@ -23,7 +23,7 @@ var serviceLBNoted = map[string]string{
 	"tolerations":       "Plinth starts no Pods for Services",
 }
 
-// serviceLBReader reads what tells of servicelb.
+// serviceLBReader reads the objects that show servicelb.
 type serviceLBReader struct {
 	*draft
 	machines map[netip.Addr]string // names by address

@@ -54,7 +54,7 @@ func united(given []inventory.Advertise) ([]inventory.Advertise, bool) {
 	return needed(out), true
 }
 
-// statement is what an object says of pools in one advertisement.
+// statement is one advertisement of pools in an object.
 type statement struct {
 	object *object
 	path   string
@@ -151,7 +151,7 @@ func needed(all []inventory.Advertise) []inventory.Advertise {
 	return all
 }
 
-// common is what two advertisements are both of; false: nothing.
+// common returns the intersection of two advertisements; false: there is none.
 func common(advertise, other inventory.Advertise) (inventory.Advertise, bool) {
 	racks, ok1 := bothOf(advertise.Racks, other.Racks)
 	routers, ok2 := bothOf(advertise.Routers, other.Routers)

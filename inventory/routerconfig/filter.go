@@ -26,7 +26,7 @@ func (r rule) count(most int) int {
 	return most
 }
 
-// filter is what machines of one kind may announce. Its lists are sorted.
+// filter holds the prefixes that machines of one kind may announce. Its lists are sorted.
 type filter struct {
 	name           string // PLINTH, or PLINTH_<RACK> where racks differ
 	vip4, vip6     []rule

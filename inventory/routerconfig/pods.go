@@ -7,7 +7,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// newFilter is what machines of the rack may announce over a session.
+// newFilter returns the filter of a session: the prefixes that machines of the rack may announce over it.
 func newFilter(inv *inventory.Inventory, rack inventory.Rack, terms inventory.Session) *filter {
 	made := &filter{}
 	for _, p := range inv.Pools {

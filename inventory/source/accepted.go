@@ -61,13 +61,13 @@ func (a accepted) lacks(want *v1.ConfigMap) bool {
 	return have == nil || !maps.Equal(want.Data, have.Data) || !maps.Equal(want.Labels, have.Labels) || generationOf(want) != generationOf(have)
 }
 
-// with is what is stored, as another inventory that says the same.
+// with returns the stored state with inv, which has the same content, as its inventory.
 func (a accepted) with(inv *inventory.Inventory) accepted {
 	a.inventory, a.stored, a.generation = inv, inv, generationOf(a.parts[AcceptedName])
 	return a
 }
 
-// sliceIn returns what a generation says of a rack; false: nothing there does.
+// sliceIn returns the slice of a rack in a generation; false: there is none.
 func sliceIn(parts map[string]*v1.ConfigMap, rack string, generation int64) (document.Document, bool) {
 	if slice, ok := parts[sliceName(rack, generation)]; ok {
 		return documentOf(slice), true
@@ -87,7 +87,7 @@ func (a accepted) free(rack string, generation int64, text []byte) int64 {
 	}
 }
 
-// spoilt says what is wrong with the ConfigMap that lists the slices though it can be parsed: with keys
+// spoilt returns the error of a ConfigMap that lists the slices and is incomplete though it can be parsed: with keys
 // missing it would be read as an inventory without pools, or without machines.
 func (a accepted) spoilt(common *v1.ConfigMap) error {
 	racks, there := common.Data[keyRacks]

@@ -2,8 +2,8 @@ package source
 
 import "strings"
 
-// Advice says what helps where what was accepted cannot be read, as a command that begins anew if nothing
-// else does.
+// Advice describes the remedy where the accepted inventory cannot be read, with a command that begins anew if
+// nothing else helps.
 func Advice(namespace string) string {
 	return "agents keep what they have. The controller stores it anew once the inventory has no errors. If nothing else helps, begin anew, without machines that are held: " +
 		strings.Join(BeginAnew(namespace), " ")

@@ -27,18 +27,18 @@ type cachedStore struct {
 	saves, tidies pace
 }
 
-// change is what observing the store changes in what is in force.
+// change is the effect of an observed store on the inventory in force.
 type change int
 
 const (
 	unchanged   change = iota
-	remainsOnly        // what can be read of an inventory comes into force
+	remainsOnly        // the readable part of an inventory comes into force
 	takenUp            // a generation comes into force that was accepted
 )
 
-// observe takes what was found for what is stored; its error says that it cannot be read. A
-// generation that is not this process's own is taken as it is; what vanished or
-// was changed by hand will be stored again. What cannot be read counts as far as it can, where nothing else is known.
+// observe updates the cache with the state that was found in the store; the error unreadable means that it cannot be read. A
+// generation that is not this process's own is taken as it is; ConfigMaps that vanished or
+// were changed by hand will be stored again. Of an unreadable state the readable part counts, where nothing else is known.
 func (c *cachedStore) observe(found accepted, unreadable error) change {
 	mine, knows := c.have, c.have.inventory != nil && c.spoilt == nil
 	c.have, c.loaded = found, true
@@ -92,7 +92,7 @@ func (c *cachedStore) write(ctx context.Context, want *inventory.Inventory, firs
 // overtaken reports whether another leader stored something meanwhile.
 func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// tidy does what the last commit left to do, unless it is too early to do the same again.
+// tidy completes the last commit: it writes copies and deletes ConfigMaps, unless it is too early to do the same again.
 func (c *cachedStore) tidy(ctx context.Context) error {
 	if copies, gone := c.have.leftOver(); len(copies) == 0 && len(gone) == 0 {
 		return nil
@@ -106,8 +106,8 @@ func (c *cachedStore) tidy(ctx context.Context) error {
 	return err
 }
 
-// known is what an edit is held against: what is in force, or where that cannot be read as a whole what is known of
-// it, by what remains and by the Nodes. Their pod CIDRs must not be given to others.
+// known returns the inventory that an edit is compared with: the one in force, or where that cannot be read as a whole
+// the known part of it, by what remains and by the Nodes. Their pod CIDRs must not be given to others.
 func (c *cachedStore) known(ctx context.Context) (*inventory.Inventory, error) {
 	if c.spoilt == nil {
 		return c.have.inventory, nil

@@ -7,8 +7,8 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// Check returns what one ConfigMap that bears [LabelInventory] shows to be wrong by itself: where
-// that is an error, every edit with this ConfigMap in it is refused, whatever the others say.
+// Check returns the problems of one ConfigMap that bears [LabelInventory] by itself: where
+// one is an error, every edit with this ConfigMap in it is refused, whatever the others say.
 func Check(cm *v1.ConfigMap) inventory.Problems {
 	var proposed Edit
 	proposed.add(cm)

@@ -17,7 +17,7 @@ type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// Config is what a [Reconciler] works with and asks.
+// Config holds the settings and dependencies of a [Reconciler].
 type Config struct {
 	Client    kubernetes.Interface
 	Namespace string
@@ -28,10 +28,10 @@ type Config struct {
 	// Enforce takes an inventory that is in force from now on: that which was
 	// accepted earlier, then each that is taken up.
 	Enforce func(*inventory.Inventory)
-	// ClusterLosses returns what after takes from the cluster that it has under before: VIPs in use, Nodes' machines,
-	// ways between pods, addresses; an error where it cannot be told now. nil: nobody is asked.
+	// ClusterLosses returns the losses of the cluster from before to after: VIPs in use, Nodes' machines,
+	// ways between pods, addresses; an error where they are not known now. nil: they are not asked for.
 	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error)
-	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
+	// Agents returns the state of the agents, by the machine's name, of machines whose kubelet is
 	// Ready. nil: new terms of sessions are not tried.
 	Agents func(context.Context) (map[string]edit.Agent, error)
 	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.

@@ -31,7 +31,7 @@ func (c ConfigMaps) Run(ctx context.Context, set func(Edit)) error {
 	return follow(ctx, func() error { set(read(informer.GetStore())); return nil }, informer)
 }
 
-// Written reads what stands in the ConfigMaps at the moment. It lists the ConfigMaps of the namespace.
+// Written reads the current edit from the ConfigMaps. It lists the ConfigMaps of the namespace.
 func (c ConfigMaps) Written(ctx context.Context) (Edit, error) {
 	list, err := c.Client.CoreV1().ConfigMaps(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: LabelInventory})
 	if err != nil {

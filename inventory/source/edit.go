@@ -30,7 +30,7 @@ type Edit struct {
 	PassedOver []string
 
 	parts map[string]inventory.Position // where in a file the documents begin that are a part of one, by their source
-	// either is what the edit may be, where copies of a ConfigMap have one age: its own problems have an error that names them.
+	// either lists the possible edits, where copies of a ConfigMap have one age: the edit's own problems have an error that names them.
 	either []Edit
 }
 

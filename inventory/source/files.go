@@ -42,7 +42,7 @@ func (f Files) Run(ctx context.Context, set func(Edit)) error {
 	}
 }
 
-// watched is what the last looks at a path saw.
+// watched is a path, and the results of its last reads.
 type watched struct {
 	path    string
 	log     *slog.Logger

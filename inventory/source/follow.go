@@ -20,8 +20,8 @@ type Followed struct {
 	Trial     *Trial // nil: this Node tries nothing
 }
 
-// Trial is what counts for this Node alone, which tries new terms of sessions with some routers. It
-// reports what became of them as a [lb.TrialReport].
+// Trial is an inventory for this Node alone, which tries new terms of sessions with some routers. It
+// reports their outcome as a [lb.TrialReport].
 type Trial struct {
 	Inventory *inventory.Inventory // what is in force but for those sessions
 	ID        string
@@ -89,8 +89,8 @@ func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error 
 	return nil
 }
 
-// trial is what this Node is to try beside what is in force; nil: nothing that it can read. Its
-// error says that the cluster could not be read.
+// trial returns the trial of this Node beside the inventory in force; nil: there is none that it can read. Its
+// error means that the cluster could not be read.
 func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Trial, error) {
 	if tried == nil || generationOf(tried) <= generationOf(common) {
 		return nil, nil // it was taken up, or is of an edit that another one has overtaken

@@ -19,13 +19,13 @@ const (
 	AnnotationProgram   = "plinth.dev/program"    // the last program that led and is called otherwise than Plinth's; none: there was none
 )
 
-// ownPrograms is what the names of Plinth's programs begin with, by which an API server knows who wrote an object.
+// ownPrograms is the prefix of the names of Plinth's programs, by which an API server knows the writer of an object.
 const ownPrograms = "plinth-"
 
 // IsOwnProgram reports whether a program is called as those of Plinth's. One that links the provider may have any name.
 func IsOwnProgram(name string) bool { return strings.HasPrefix(name, ownPrograms) }
 
-// Program is what an API server calls this process, where that is not as those of Plinth's are called; empty: it is.
+// Program returns the name that an API server has for this process, where it is not one of Plinth's; empty: it is.
 func Program() string {
 	name, _, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
 	if IsOwnProgram(name) {

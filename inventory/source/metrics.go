@@ -6,7 +6,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Metrics are what Prometheus is told of the inventory.
+// Metrics are the Prometheus metrics of the inventory.
 type Metrics struct {
 	generation prometheus.Gauge
 	ready      prometheus.Gauge

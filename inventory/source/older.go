@@ -33,14 +33,14 @@ func anyCopy(parts map[string]*v1.ConfigMap) bool {
 	return false
 }
 
-// copyOf is what a slice is to version 0.1.
+// copyOf returns the copy of a slice that version 0.1 reads.
 func copyOf(rack string, slice *v1.ConfigMap) *v1.ConfigMap {
 	cm := &v1.ConfigMap{Data: slice.Data}
 	cm.Name, cm.Labels, cm.Annotations = copyName(rack), slice.Labels, slice.Annotations
 	return cm
 }
 
-// inPlace returns what a slice says of a generation that version 0.1 changed in place.
+// inPlace returns the document of a generation in a slice that version 0.1 changed in place; false: there is none.
 func inPlace(slice *v1.ConfigMap, generation int64) (document.Document, bool) {
 	switch {
 	case slice == nil:

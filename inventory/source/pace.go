@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pace keeps what is written from being written again and again: because the write fails, or because
-// somebody else changes or deletes what was written. Its zero value has seen no write.
+// pace delays repeated writes of the same content (backoff): after a write that failed, or where
+// another program changes or deletes what was written. Its zero value has seen no write.
 type pace struct {
 	content string // of the last write, be it done or not
 	at      time.Time

@@ -171,14 +171,14 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	return errors.Join(r.conclude(ctx, proposed, waits, r.stored.have.generation != before), r.tidy(ctx))
 }
 
-// snapshot is what there is to report at the moment.
+// snapshot returns the current state for a report.
 func (r *Reconciler) snapshot() snapshot {
 	have := r.stored.have
 	return snapshot{edit: r.edit, life: r.life, inForce: have.inventory != nil, generation: have.generation, trouble: r.stored.trouble}
 }
 
-// reload reads what is stored, if it may be other than the reconciler knows. What a newer version stored is left alone, and
-// so is what is in force here.
+// reload reads the stored inventory, if it may differ from the cache. What a newer version stored is left alone, and
+// so is the inventory in force here.
 func (r *Reconciler) reload(ctx context.Context) error {
 	if r.stored.loaded {
 		return nil
@@ -240,7 +240,7 @@ func (r *Reconciler) decide(ctx context.Context, proposed Edit) error {
 	return nil
 }
 
-// verdict is what is decided on an edit, once a trial that it begins is stored.
+// verdict returns the decision on an edit, once a trial that it begins is stored.
 func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, error) {
 	known, err := r.stored.known(ctx)
 	if err != nil {
@@ -263,7 +263,7 @@ func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, 
 	return verdict, nil
 }
 
-// evidence is what an edit is decided by besides the inventory in force.
+// evidence returns the facts that an edit is decided by besides the inventory in force.
 func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) edit.Evidence {
 	evidence := edit.Evidence{
 		Known: known, Whole: r.stored.spoilt == nil, Silent: r.life.Verdict.Silent, Now: r.now(),
@@ -362,7 +362,7 @@ func (r *Reconciler) reportDecided(ctx context.Context, res result) error {
 	return err
 }
 
-// tidy does what the last commit left to do.
+// tidy ends a trial that is over and completes the last commit.
 func (r *Reconciler) tidy(ctx context.Context) error {
 	if err := errors.Join(r.endTrial(ctx), r.stored.tidy(ctx)); err != nil {
 		r.stored.loaded = false

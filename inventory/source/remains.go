@@ -11,8 +11,8 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// remains is what can be read of what was accepted, one ConfigMap after the other; nil: nothing. It is in force
-// until more is known, if whole says that it has what all racks share.
+// remains returns the readable part of the accepted inventory, one ConfigMap after the other; nil: there is none. It
+// is in force until more is known, if whole: it has the part that all racks share.
 func (a accepted) remains() (inv *inventory.Inventory, whole bool) {
 	common, until := a.commonThatRemains()
 	lists := map[string]bool{}
@@ -34,8 +34,8 @@ func (a accepted) remains() (inv *inventory.Inventory, whole bool) {
 	return inventory.Gather(common, parts...), common != nil
 }
 
-// commonThatRemains is what all racks share, of the generation in force, or else of the one before; nil: neither can be
-// read. No slice is of a later generation than the second result but those that are listed; 0: that is not known.
+// commonThatRemains returns the part that all racks share, of the generation in force, or else of the one before; nil: neither
+// can be read. No slice is of a later generation than the second result but those that are listed; 0: that is not known.
 func (a accepted) commonThatRemains() (common *inventory.Inventory, until int64) {
 	read := func(cm *v1.ConfigMap) *inventory.Inventory {
 		if cm == nil || checkText(cm) != nil {
@@ -60,7 +60,7 @@ func (a accepted) commonThatRemains() (common *inventory.Inventory, until int64)
 	return cmp.Or(read(now), read(before)), until
 }
 
-// restWith is what is known of an inventory that cannot be read as a whole, by what remains of it and by Nodes; nil: nothing.
+// restWith returns the known part of an inventory that cannot be read as a whole, by what remains of it and by Nodes; nil: nothing is known.
 func (a accepted) restWith(nodes []v1.Node) *inventory.Inventory {
 	var parts []*inventory.Inventory
 	if a.rest != nil {

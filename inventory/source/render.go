@@ -55,7 +55,7 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 	return append(parts, common)
 }
 
-// notStorable says what of an inventory does not fit into its ConfigMap, or would not be read again as it
+// notStorable returns the problems of an inventory that does not fit into its ConfigMaps, or would not be read again as it
 // is, once have is stored.
 func notStorable(inv *inventory.Inventory, have accepted) inventory.Problems {
 	parts := render(inv, have)

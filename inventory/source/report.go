@@ -41,7 +41,7 @@ type reporter struct {
 	logged    string            // the last error that was logged, and is not over
 }
 
-// snapshot is what a report is about: an edit, how far it has come, and what is in force meanwhile.
+// snapshot is the subject of a report: an edit, its progress, and the inventory in force meanwhile.
 type snapshot struct {
 	edit       *Edit // the last one; nil: none yet
 	life       edit.Life
@@ -50,7 +50,7 @@ type snapshot struct {
 	trouble    string
 }
 
-// result is what became of an edit.
+// result is the outcome of an edit.
 type result struct {
 	edit    Edit
 	life    edit.Life
@@ -182,7 +182,7 @@ func (r *reporter) stored(ctx context.Context, of snapshot) error {
 	return err
 }
 
-// references returns what Events on ConfigMaps stand on; the status where there are none, as
+// references returns the objects of Events on an edit: its ConfigMaps; the status where there are none, as
 // with an edit that came from files, or that only took one away.
 func (r *reporter) references(carriers []Carrier) (out []v1.ObjectReference) {
 	for _, c := range carriers {

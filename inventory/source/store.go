@@ -28,7 +28,7 @@ func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {
 	return s.client.CoreV1().ConfigMaps(s.namespace)
 }
 
-// load reads what was accepted. One list is of one moment: of etcd's, not of a cache that may
+// load reads the accepted inventory. One list is of one moment: of etcd's, not of a cache that may
 // lag behind it.
 func (s acceptedStore) load(ctx context.Context) (accepted, error) {
 	list, err := s.maps().List(ctx, metav1.ListOptions{LabelSelector: LabelAccepted})
@@ -109,7 +109,7 @@ func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have 
 	return next, nil
 }
 
-// tidy does what a commit leaves to do, for as often as it takes.
+// tidy completes a commit, and may be repeated as often as it takes.
 func (s acceptedStore) tidy(ctx context.Context, have accepted) error {
 	copies, gone := have.leftOver()
 	for _, want := range copies {

@@ -78,7 +78,7 @@ func part(inventoryName, name string, text []byte, generation int64) *v1.ConfigM
 	return cm
 }
 
-// previousOf is what is kept of the ConfigMap that lists the slices.
+// previousOf returns the copy of the ConfigMap that lists the slices, which is kept as that of the previous generation.
 func previousOf(common *v1.ConfigMap) *v1.ConfigMap {
 	cm := &v1.ConfigMap{Data: common.Data}
 	cm.Name, cm.Labels = PreviousName, common.Labels

@@ -62,7 +62,7 @@ type entry struct {
 	ruled    bool   // the rules for it were there when it was last asked about
 }
 
-// Evidence is what is known of kube-proxy's rules for one offer.
+// Evidence is the observed state of kube-proxy's rules for one offer.
 type Evidence string
 
 // What the answer to a [Question] can be, and what a question ends with.
@@ -94,7 +94,7 @@ func (q Question) Compare(o Question) int {
 	return cmp.Or(q.VIP.Compare(o.VIP), q.Service.Compare(o.Service))
 }
 
-// Answer is what was found out.
+// Answer is the evidence that was found for a question.
 type Answer struct {
 	Question Question
 	Evidence Evidence
@@ -105,8 +105,8 @@ func NewGate(bound time.Duration) *Gate {
 	return &Gate{bound: bound, entries: map[offerKey]*entry{}, asked: map[offerKey]struct{}{}}
 }
 
-// Adopt says what the process before this one has announced: it passes at once, so that
-// routers that kept it never miss it. An offer that was held back then is left out.
+// Adopt passes the offers that the previous process announced, at once, so that
+// routers that kept their routes never miss them. An offer that was held back then is left out.
 func (g *Gate) Adopt(offers sorted.List[Offer]) {
 	for o := range offers.All() {
 		if isGated(&o) && !o.RulesPending {
@@ -201,7 +201,7 @@ func (g *Gate) stopAsking(key offerKey, e *entry) {
 	delete(g.asked, key)
 }
 
-// pendingRefusal is what a plan says of an offer that it would announce but for the rules.
+// pendingRefusal returns the refusal of an offer that a plan would announce but for the rules.
 func pendingRefusal(service lb.ServiceKey, vip netip.Addr) Refusal {
 	return Refusal{Service: service, VIP: vip, Reason: lb.ProxyRulesPending}
 }
@@ -229,7 +229,7 @@ func (g *Gate) Observe(refusals sorted.List[Refusal], now time.Time) {
 	}
 }
 
-// Questions are what is to be asked, by VIP and Service; none: nothing is pending.
+// Questions returns the questions to ask, sorted by VIP and Service; none: nothing is pending.
 func (g *Gate) Questions() []Question {
 	all := make([]Question, 0, len(g.asked))
 	for key := range g.asked {

@@ -99,7 +99,7 @@ func demotionOf(o *Offer) lb.Reason {
 	return ""
 }
 
-// input is what decides on a machine's offers: all of a view besides them.
+// input holds everything that decides on a machine's offers: all of a view besides them.
 type input struct {
 	view     View // without offers
 	rack     inventory.Rack
@@ -141,7 +141,7 @@ func inputOf(v View) *input {
 	return in
 }
 
-// judge says what some offers want announced, and what is refused to them.
+// judge returns the candidates of some offers for announcement, and the refusals of the others.
 func (in *input) judge(offers []Offer) (candidates []candidate, refused []Refusal) {
 	for i := range offers {
 		candidates, refused = in.judgeOne(&offers[i], in.poolOf(offers[i].VIP), candidates, refused)
@@ -199,7 +199,7 @@ func (in *input) announces(i int, c candidate) bool {
 	return c.scope.announcedTo[i] && in.sessions[i].Families.Has(c.prefix)
 }
 
-// advertisement is what a session announces for a candidate.
+// advertisement returns the route that a session announces for a candidate.
 func (in *input) advertisement(i int, c candidate) Advertisement {
 	ad := c.scope.attributes[i]
 	if c.demotion != "" {

@@ -7,8 +7,8 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// VIPOn returns what all machines of a link see of a VIP that some offers of a pool have, or why none
-// of them answers for it. It is for those who ask about a whole datacenter; see [LinksOf].
+// VIPOn returns the VIP of some offers of a pool as all machines of a link see it, or the reason why none
+// of them answers for it. It is for previews of a whole datacenter; see [LinksOf].
 func VIPOn(link inventory.Link, pool *inventory.Pool, offers []Offer) (v LinkVIP, refusal lb.Reason) {
 	scope := &poolScope{pool: pool, refusal: poolRefusal(pool)}
 	var all []LinkVIP

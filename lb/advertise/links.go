@@ -10,12 +10,12 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// LinkPlan is what a machine does on one link, as far as that does not depend on which machines are
+// LinkPlan is the plan of a machine on one link, as far as that does not depend on which machines are
 // there at the moment: that is for its [Succession].
 type LinkPlan struct {
 	Link inventory.Link
 	Self netip.Addr // of this machine, on the link
-	// Leaving is why others are to own what it could; empty: it owns what it can. That kube-proxy's rules are gone is
+	// Leaving is the reason why others are to own the VIPs that it could; empty: it owns all that it can. That kube-proxy's rules are gone is
 	// a reason where those of all its VIPs are: a machine asks it for all or for none.
 	Leaving lb.Reason
 	Silent  bool      // it answers for nothing, whoever else does

@@ -58,7 +58,7 @@ func (l Labels) Map() map[string]string {
 	return all
 }
 
-// OnLink is what all machines of a link have to know alike of a VIP that one of them answers for. Lists are
+// OnLink holds the facts that all machines of a link have to know alike of a VIP that one of them answers for. Lists are
 // comma separated, so that it compares with ==.
 type OnLink struct {
 	Homes string `json:",omitempty"` // machines in the controller's order

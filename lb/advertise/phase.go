@@ -1,6 +1,6 @@
 package advertise
 
-// tenurePhase is what a machine does for one VIP; it does one thing at a time.
+// tenurePhase is the phase of a machine's tenure of one VIP; a tenure is in one phase at a time.
 type tenurePhase string
 
 // The phases. The machine answers in owning and yielding.
@@ -15,7 +15,7 @@ const (
 // answers reports whether the machine answers for the VIP.
 func (p tenurePhase) answers() bool { return p == owning || p == yielding }
 
-// occurrence is what takes a tenure from one phase to another.
+// occurrence is an event that moves a tenure from one phase to another.
 type occurrence int
 
 // The occurrences.

@@ -79,7 +79,7 @@ type Demotion struct {
 // Compare sorts by prefix: each is announced in one way.
 func (d Demotion) Compare(o Demotion) int { return comparePrefixes(d.Prefix, o.Prefix) }
 
-// Plan is what a machine announces, and what it does not. Sessions are sorted
+// Plan holds the announcements of a machine, and the refusals. Sessions are sorted
 // by router and address.
 type Plan struct {
 	Sessions  []SessionPlan

@@ -91,7 +91,7 @@ func (p *Planner) demotion(prefix netip.Prefix) lb.Reason {
 	return ""
 }
 
-// advertisementsOf is what a session withdraws of some prefixes, and what it announces.
+// advertisementsOf returns the routes to some prefixes that a session withdraws, and those that it announces.
 func (p *Planner) advertisementsOf(i int, prefixes []netip.Prefix) (gone, put []Advertisement) {
 	put = make([]Advertisement, 0, len(prefixes))
 	for _, prefix := range prefixes {

@@ -15,7 +15,7 @@ type probe struct {
 	at        time.Duration // of the result
 }
 
-// probeResult is what a probe found.
+// probeResult is the result of a probe.
 type probeResult int
 
 // The results. The zero value is that of a VIP that was not probed, or whose last result counts no more.
@@ -54,7 +54,7 @@ type Found struct {
 	Failed   bool   // nothing could be sent, so nothing was found out
 }
 
-// Probed takes what a probe found, and reports as [Succession.Heard] does.
+// Probed observes the result of a probe, and reports as [Succession.Heard] does.
 func (s *Succession) Probed(now time.Duration, vip netip.Addr, found Found) (announce bool) {
 	tenure := s.vips[vip]
 	if tenure == nil {

@@ -148,7 +148,7 @@ func (sc *advertiseScope) appendCandidates(all []candidate, offer *Offer) []cand
 	return all
 }
 
-// attributes are what a pool's routes are announced with over a session, as the worse way
+// attributes returns the BGP attributes of a pool's routes over a session, as the worse way
 // or not.
 func attributes(session inventory.Session, a inventory.Advertise, worse bool) Advertisement {
 	ad := Advertisement{Communities: a.Communities}
@@ -170,8 +170,8 @@ func attributes(session inventory.Session, a inventory.Advertise, worse bool) Ad
 
 func saturate(a, b uint8) uint8 { return uint8(min(int(a)+int(b), math.MaxUint8)) }
 
-// aggregate is what a VIP is announced as: the prefix of the advertisement's length around
-// it, or the address alone where that would reach beyond what the pool owns.
+// aggregate returns the prefix that a VIP is announced as: the one of the advertisement's length around
+// it, or the address alone where that prefix would reach beyond the pool's addresses.
 func (sc *advertiseScope) aggregate(vip netip.Addr) netip.Prefix {
 	alone := hostPrefix(vip)
 	length := sc.advertise.Aggregate.For(vip)

@@ -1,6 +1,6 @@
 package advertise
 
-// Standing is what a machine knows of another one of its subnet.
+// Standing is the state of another machine of the subnet, as a machine knows it.
 type Standing int
 
 // The standings. The zero value is that of whom nothing is known yet.
@@ -16,8 +16,8 @@ func (s Standing) String() string {
 	return [...]string{"unheard", "down", "up", "leaving", "holding"}[s]
 }
 
-// Witness is what is known of the host that tells a machine that is alone on its subnet from
-// one that is cut off.
+// Witness is the known state of a subnet's witness: the host by which a machine that is alone on its subnet
+// is distinguished from one that is cut off.
 type Witness int
 
 // What a witness does.

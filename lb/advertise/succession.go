@@ -67,7 +67,7 @@ func NewSuccession(remembered []netip.Addr) *Succession {
 	return s
 }
 
-// Step is what a machine is to do on a segment.
+// Step holds the actions that are due of a machine on a segment.
 type Step struct {
 	Claims []netip.Addr  // to answer for, sorted
 	Probes []netip.Addr  // to probe on the wire, once each, sorted
@@ -77,7 +77,7 @@ type Step struct {
 	Quorum Quorum
 }
 
-// Owned says who answers for a VIP as this machine sees it, or why this one does not.
+// Owned names the owner of a VIP as this machine sees it, or the reason why this one does not answer.
 type Owned struct {
 	VIP   netip.Addr
 	Owner string // empty: nobody, or nobody knows

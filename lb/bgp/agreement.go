@@ -15,7 +15,7 @@ var (
 	errNextHopNotNegotiated = errors.New("its next hop is an IPv6 address, and the router did not offer to take that for IPv4 (RFC 8950, the capability of extended next hops): have it offer that, or name another address of the router in the inventory than a link-local one")
 )
 
-// agreement is what a router accepts, by the capabilities that it offered. This machine offers the same and more.
+// agreement holds the routes that a router accepts, by the capabilities that it offered. This machine offers the same and more.
 type agreement struct {
 	families   inventory.Families
 	extendedV4 bool // IPv4 routes whose next hop is an IPv6 address (RFC 8950)

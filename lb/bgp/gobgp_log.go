@@ -20,7 +20,7 @@ type gobgpLog struct {
 	seen evidence
 }
 
-// evidence is what GoBGP logged about an attempt or a session.
+// evidence holds the facts that GoBGP logged about an attempt or a session.
 type evidence struct {
 	dial           string        // the error of the last attempt to connect
 	sent, received *notification // the last of either
@@ -50,7 +50,7 @@ func (n notification) String() string {
 // logger returns the logger for GoBGP.
 func (l *gobgpLog) logger() *slog.Logger { return slog.New(gobgpHandler{l}) }
 
-// evidence returns what was logged so far.
+// evidence returns the evidence that was logged so far.
 func (l *gobgpLog) evidence() evidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
 package bgp
 
-// phase is what a session is doing; it does one thing at a time.
+// phase is the phase of a session, which is in one at a time.
 type phase string
 
 // The phases. A server runs in connecting, unwatched, unconfirmed and established.

@@ -25,7 +25,7 @@ import (
 // batch bounds the paths of one call to GoBGP, which holds its lock for that long.
 const batch = 1000
 
-// event is what a server reports about its session.
+// event is a server's report of a change in its session.
 type event struct {
 	from       *instance
 	state      gobgp.FSMState // of the session, unless noHoldTime or other is set

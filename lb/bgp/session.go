@@ -10,7 +10,7 @@ import (
 	"plinth.dev/plinth/bfd"
 )
 
-// common is what all sessions of a [Speaker] share.
+// common holds the settings and callbacks that all sessions of a [Speaker] share.
 type common struct {
 	log          *slog.Logger
 	port         int32 // to listen on; 0: connect only

@@ -47,8 +47,8 @@ const (
 // poolForm is the form of a pool's name, or nothing: what else a person wrote is told to nobody.
 var poolForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
 
-// AskOf reads what a Service asks for from its annotations and spec.loadBalancerIP.
-// It also returns the sharing key. What cannot be understood is in Ask.Invalid, and
+// AskOf parses the pool and the addresses that a Service asks for from its annotations and
+// spec.loadBalancerIP. It also returns the sharing key. Invalid values are in Ask.Invalid, and
 // nothing is guessed: an address that is spelled in a way that others might read as
 // another one is refused.
 func AskOf(annotations map[string]string, loadBalancerIP string) (ask Ask, sharing string) {

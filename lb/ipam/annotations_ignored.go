@@ -27,7 +27,7 @@ const (
 	noCounterpart = "Plinth has nothing that does this"
 )
 
-// unhonoured has what is known of other balancers and does not count, with the reason.
+// unhonoured maps the known annotations of other balancers that are ignored to the reason.
 var unhonoured = map[string]string{
 	"io.cilium/lb-ipam-sharing-cross-namespace": oneNamespace,
 	"lbipam.cilium.io/sharing-cross-namespace":  oneNamespace,

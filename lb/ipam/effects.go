@@ -7,27 +7,27 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Effects is what follows from what happened.
+// Effects holds the work that follows from an event: Services to reconcile, state to write, statuses to clear.
 type Effects struct {
-	Reconcile  []Retry // Services to be looked at again
-	Quarantine bool    // it has changed, and is to be written down
-	Stale      []Stale // statuses that were found to show what their Services do not hold
+	Reconcile  []Retry // Services to reconcile again
+	Quarantine bool    // it has changed, and is to be stored
+	Stale      []Stale // statuses that were found to show addresses that their Services do not hold
 }
 
-// Retry names a Service to be looked at again, after a while or at once.
+// Retry names a Service to reconcile again, after a while or at once.
 type Retry struct {
 	Service lb.ServiceKey
 	After   time.Duration
 }
 
-// Stale is an address that a status shows and its Service does not hold: nobody gets it
-// before that is cleared.
+// Stale is an address that a status shows and its Service does not hold: it is granted to
+// no Service before the status is cleared.
 type Stale struct {
 	Service lb.ServiceKey
 	Addr    netip.Addr
 }
 
-// And returns what follows from both.
+// And returns the effects of both.
 func (e Effects) And(o Effects) Effects {
 	return Effects{
 		Reconcile:  append(e.Reconcile, o.Reconcile...),
@@ -36,14 +36,14 @@ func (e Effects) And(o Effects) Effects {
 	}
 }
 
-// retry has Services looked at, after a while or at once.
+// retry has Services reconciled, after a while or at once.
 func (e *Effects) retry(after time.Duration, all ...lb.ServiceKey) {
 	for _, k := range all {
 		e.Reconcile = append(e.Reconcile, Retry{k, after})
 	}
 }
 
-// take returns what has come together since it was last taken.
+// take returns the effects since it was last called, and clears them.
 func (e *Effects) take() Effects {
 	all := *e
 	*e = Effects{}

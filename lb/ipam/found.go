@@ -52,7 +52,7 @@ func (s *search) add(v Assignment) {
 	s.more = append(s.more, v)
 }
 
-// held is what the Service holds under an address.
+// held returns the assignment of an address that the Service holds.
 func (s *search) held(a netip.Addr) Assignment {
 	return Assignment{Addr: a, Pool: s.l.holdings[a].pool}
 }
@@ -118,7 +118,7 @@ func (s *search) prefers(a, b netip.Addr) bool {
 	return s.l.holdings[a].before(s.l.holdings[b])
 }
 
-// vips is what was found, family by family; several of one in the given order.
+// vips returns the addresses that were found, family by family; several of one in the given order.
 func (s *search) vips(order []netip.Addr) (vips []Assignment) {
 	for _, family := range s.r.Want.families() {
 		if !s.missing(family) {

@@ -8,12 +8,12 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// ToHold says what is to be written next so that a Service, of that UID, holds an address that
-// it was granted; [Nothing]: it does. Who writes it observes the answer and asks again.
+// ToHold returns the next write by which a Service, of that UID, comes to hold an address that
+// it was granted; [Nothing]: it does. The caller writes it, observes the answer and calls again.
 //
-// An object that names the Service may be about to go: another leader released it, and removes it
-// as it knows it. So where no status shows the address yet, the object is renewed first; what
-// that one removes is then another version.
+// An object that names the Service may be about to go: another leader released it, and deletes it
+// as it knows it. So where no status shows the address yet, the object is renewed first; the
+// version that the other leader deletes is then another one.
 func (s *State) ToHold(addr netip.Addr, key lb.ServiceKey, uid string, shown bool) Write {
 	record := s.addresses.of(addr)
 	switch {
@@ -48,11 +48,11 @@ func (l *Ledger) mayStayBeside(a netip.Addr, k lb.ServiceKey) bool {
 	return holds && l.MayJoin(a, h) == ""
 }
 
-// ToRelease says what is to be written next so that the Service of that UID, or any of its name,
-// holds an address no more; [Nothing]: it does not, and the ledger knows. first is the object
-// that there was when the address was to be released: what was made since then is not the one
-// that was to go. The object of an address without holders stays until it is written down that
-// the address is in quarantine: whoever leads next knows it from one of the two.
+// ToRelease returns the next write by which the Service of that UID, or any of its name,
+// releases an address; [Nothing]: it does not hold it, and the ledger knows. first is the object
+// that there was when the address was to be released: an object that was made since then is not the
+// one that was to go. The object of an address without holders stays until the quarantine of
+// the address is stored: the next leader knows it from one of the two.
 func (s *State) ToRelease(addr netip.Addr, key lb.ServiceKey, uid string, first Object, now time.Time) (Write, Effects) {
 	x := s.addresses.of(addr)
 	if x.object == nil || !x.object.HeldBy(key) {
@@ -79,7 +79,7 @@ func (s *State) ToRelease(addr netip.Addr, key lb.ServiceKey, uid string, first 
 	return Write{}, s.out.take()
 }
 
-// othersAt returns who else than k holds an address, sorted as it is written.
+// othersAt returns the holders of an address other than k, sorted as they are written.
 func (l *Ledger) othersAt(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
 	c, _ := l.Holding(a)
 	for _, h := range c.Holders {
@@ -118,11 +118,11 @@ func (s *State) Quarantine(all []Quarantined, now time.Time) {
 	}
 }
 
-// Quarantined returns what is in quarantine, what is to be written down first at the
-// beginning: what has no object any more; what its owner could take for its own after a
-// restart, since it holds another address; what was released first. releasing are the objects,
-// sorted, of all addresses that were released: of one that was granted again the object stays,
-// for nothing else says that it was released.
+// Quarantined returns the addresses in quarantine, in the order in which they are to be stored:
+// first those that have no object any more; then those that their last holder could take for its own
+// after a restart, since it holds another address; of each, those that were released first. releasing
+// are the objects, sorted, of all addresses that were released: of one that was granted again the
+// object stays, for nothing else shows that it was released.
 func (s *State) Quarantined(now time.Time) (all []Quarantined, releasing []Object) {
 	for a, x := range s.addresses {
 		if _, granted := s.ledger.holdings[a]; x.releasing != (lb.ServiceKey{}) && !granted {

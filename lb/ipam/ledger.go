@@ -10,8 +10,8 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Ledger says who holds which VIP, and keeps an index of what is free in each
-// pool. The index grows with what is held, not with the size of a pool. It is not
+// Ledger records the holders of each VIP, and keeps an index of the free addresses of each
+// pool. The index grows with the number of held addresses, not with the size of a pool. It is not
 // safe for concurrent use.
 type Ledger struct {
 	holdings  map[netip.Addr]holding
@@ -113,7 +113,7 @@ func (l *Ledger) Says(holder Holder) (changed bool) {
 	return changed
 }
 
-// said is what a holder says, if it is something else than it was granted.
+// said returns a holder as its Service describes it, or as it was granted where that is the same.
 func (c holding) said(granted Holder) Holder {
 	for _, h := range c.says {
 		if h.Service == granted.Service {
@@ -199,7 +199,7 @@ func (l *Ledger) IsHolder(a netip.Addr, k lb.ServiceKey) bool {
 	return slices.Contains(l.byService[k], a)
 }
 
-// Holding returns who holds a.
+// Holding returns the holders of a; false: it has none.
 func (l *Ledger) Holding(a netip.Addr) (Holding, bool) {
 	c, held := l.holdings[a]
 	if !held {
@@ -308,7 +308,7 @@ func (c holding) with(holder Holder) holding {
 
 func (c holding) public(a netip.Addr) Holding { return Holding{a, c.pool, c.holders} }
 
-// sharing is what holders of one VIP have in common: the key within its namespace, the
+// sharing holds the properties that holders of one VIP have in common: the key within its namespace, the
 // backends and the family. The index has the VIPs of each, and for each port of
 // theirs those on which it is taken.
 type sharing struct {

@@ -9,9 +9,9 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Object is what an IPAddress object says: by it Services claim an address at the API
-// server. Its holders are all that counts of it; [Object.Parent] cannot be changed, and
-// may have left.
+// Object holds the fields of an IPAddress object, by which Services claim an address at the API
+// server. Its holders alone count; [Object.Parent] cannot be changed, and
+// may have released the address.
 type Object struct {
 	Addr      netip.Addr
 	UID       string
@@ -38,7 +38,7 @@ func (o Object) IsOfAnother(k lb.ServiceKey, uid string) bool {
 	return k == o.Parent && known(uid) && known(o.ParentUID) && uid != o.ParentUID
 }
 
-// parentUIDWith is what the object says of its parent once k has that UID.
+// parentUIDWith returns the UID of the object's parent once k has that UID.
 func (o Object) parentUIDWith(k lb.ServiceKey, uid string) string {
 	if k == o.Parent {
 		return uid
@@ -55,7 +55,7 @@ func after(a, b string) bool {
 	return a > b
 }
 
-// Verb is what has to be written for a Service to hold or release an address.
+// Verb is the kind of write by which a Service comes to hold or release an address.
 type Verb int
 
 // What [State.ToHold] and [State.ToRelease] answer.

@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// pendings has what each Service asks for that has less.
+// pendings holds the request of each Service that has less than it asks for.
 type pendings map[lb.ServiceKey]*pending
 
 type pending struct {
@@ -119,9 +119,9 @@ func (s *State) grant(request Request, now time.Time) (decision Decision, change
 	return decision, changed && request.Sharing != ""
 }
 
-// leftTo returns what the Service holds by its name alone: objects say that they were made for an earlier
-// one, which is gone, and its status shows nothing of them. Of holders that joined others later
-// no object says which Service of the name it was.
+// leftTo returns the addresses that the Service holds by its name alone: objects name an earlier
+// one, which is gone, and its status does not show them. Of holders that joined others later
+// no object has the UID of the Service.
 func (s *State) leftTo(r Request) (left []netip.Addr) {
 	for _, a := range s.Holds(r.Service) {
 		if o := s.addresses.of(a).object; o != nil && o.IsOfAnother(r.Service, r.UID) && !slices.Contains(r.Shown, a) {

@@ -19,7 +19,7 @@ type pool struct {
 	stocks [2]stock // by family
 }
 
-// stock is what a pool has of one family.
+// stock holds a pool's addresses of one family.
 type stock struct {
 	size       uint64        // addresses of the family that Services may have, or the largest number where there are more
 	free       freeSet       // neither held, nor reserved, nor in quarantine
@@ -43,7 +43,7 @@ func (s *stock) full() string {
 	return fmt.Sprintf("all its %d addresses are held or reserved", s.size)
 }
 
-// of is what a pool has of a family.
+// of returns the stock of a family.
 func (p *pool) of(f lb.Family) *stock { return &p.stocks[index(f)] }
 
 // index is where a family's addresses stand in a pair.
@@ -107,7 +107,7 @@ func cutOut(from run, cut inventory.Range) []run {
 	return rest
 }
 
-// poolIndex is what pools give, and to whom.
+// poolIndex indexes the pools, their ranges, and the addresses that are used or reserved outside of the ledger.
 type poolIndex struct {
 	pools       []*pool                        // by preference
 	spans       []span                         // sorted
@@ -160,7 +160,7 @@ func (x *poolIndex) reserve(all []inventory.Reservation) {
 	}
 }
 
-// index takes what is held, kept for somebody and in quarantine out of what is free.
+// index removes the addresses that are held, reserved, external IPs of Services or in quarantine from those that are free.
 func (l *Ledger) index() {
 	for a := range l.holdings {
 		l.taken(a)
@@ -192,7 +192,7 @@ func (x *poolIndex) freed(a netip.Addr) {
 	}
 }
 
-// stockOf returns what the pool that gives a has of its family, or nil.
+// stockOf returns the stock of a's family in the pool that gives it, or nil.
 func (x *poolIndex) stockOf(a netip.Addr) *stock {
 	if p := x.poolOf(a); p != nil {
 		return p.of(lb.FamilyOf(a))

@@ -7,8 +7,8 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// addresses has what is known of each address besides who holds it, which the ledger has. An
-// address of which there is no more to say has no record.
+// addresses holds the record of each address besides its holders, which the ledger has. An
+// address whose record would be empty has none.
 type addresses map[netip.Addr]*addressRecord
 
 type addressRecord struct {
@@ -18,7 +18,7 @@ type addressRecord struct {
 	shownBy   []lb.ServiceKey // statuses show it, of Services that do not hold it
 }
 
-// of is what is known of an address.
+// of returns the record of an address; zero: it has none.
 func (all addresses) of(a netip.Addr) addressRecord {
 	if x := all[a]; x != nil {
 		return *x
@@ -26,7 +26,7 @@ func (all addresses) of(a netip.Addr) addressRecord {
 	return addressRecord{}
 }
 
-// learn changes what is known of an address.
+// learn changes the record of an address.
 func (all addresses) learn(addr netip.Addr, change func(*addressRecord)) {
 	record := all.of(addr)
 	change(&record)
@@ -69,8 +69,8 @@ func (all addresses) Releasing(a netip.Addr) *Object {
 	return nil
 }
 
-// services has what is known of each Service besides what it holds and lacks. One of which
-// there is no more to say has no record.
+// services holds the record of each Service besides the addresses that it holds and lacks. A
+// Service whose record would be empty has none.
 type services map[lb.ServiceKey]*serviceRecord
 
 type serviceRecord struct {
@@ -87,7 +87,7 @@ func (all services) last(k lb.ServiceKey) Decision {
 	return Decision{}
 }
 
-// Told is what the Service of that UID was told last; told is false if it was told nothing yet.
+// Told returns the last decision that the Service of that UID was told; told is false if there was none yet.
 func (all services) Told(k lb.ServiceKey, uid string) (d Decision, told bool) {
 	if x := all[k]; x != nil && x.last != nil && x.uid == uid {
 		return *x.last, true
@@ -95,7 +95,7 @@ func (all services) Told(k lb.ServiceKey, uid string) (d Decision, told bool) {
 	return Decision{}, false
 }
 
-// learn changes what is known of a Service.
+// learn changes the record of a Service.
 func (all services) learn(key lb.ServiceKey, change func(*serviceRecord)) {
 	x := all[key]
 	if x == nil {

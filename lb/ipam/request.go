@@ -101,11 +101,11 @@ func (w Want) families() []lb.Family {
 	return []lb.Family{w.First}
 }
 
-// Ask is what the annotations of a Service ask for; see [AskOf].
+// Ask holds the pool and the addresses that the annotations of a Service ask for; see [AskOf].
 type Ask struct {
 	Pool    string       // empty: any
 	Addrs   []netip.Addr // each once; of a family with several all are asked for, in this order
-	Invalid []Denial     // what could not be understood; then nothing new is given
+	Invalid []Denial     // of values that cannot be understood; then nothing new is given
 }
 
 // asks reports whether an address of family f is asked for.

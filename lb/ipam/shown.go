@@ -45,7 +45,7 @@ func (s *State) noteShown(key lb.ServiceKey, shown []netip.Addr) {
 	}
 }
 
-// Shows returns what is kept from others since the status of a Service shows it.
+// Shows returns the addresses that are kept from others since the status of a Service shows them.
 func (all services) Shows(k lb.ServiceKey) []netip.Addr {
 	if x := all[k]; x != nil {
 		return x.shows

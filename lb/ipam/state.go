@@ -20,7 +20,7 @@ type State struct {
 	out    Effects // of the verb that runs
 }
 
-// Reader is what may be read of a [Ledger].
+// Reader is the part of a [Ledger] that may be read.
 type Reader interface {
 	Holds(lb.ServiceKey) []netip.Addr
 	IsHolder(netip.Addr, lb.ServiceKey) bool
@@ -52,7 +52,7 @@ func (s *State) HoldsMore(k lb.ServiceKey) bool {
 	return x != nil && x.last != nil && len(s.Holds(k)) > len(x.last.VIPs)
 }
 
-// Unlisted returns what is held, or blocked, and is not in a list of all objects.
+// Unlisted returns the addresses that are held, or blocked, and are not in a list of all objects.
 func (s *State) Unlisted(listed map[netip.Addr]bool) (all []netip.Addr) {
 	for _, c := range s.Holdings() {
 		if !listed[c.Addr] {

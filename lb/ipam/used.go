@@ -158,8 +158,8 @@ func (x *poolIndex) isBarredByExternal(a netip.Addr, k lb.ServiceKey) bool {
 	return x.isOthersExternal(a, k) && x.reserved[a] != k
 }
 
-// TakenBy says who else has an address than a Service, which as a rule is not given it then; empty: nobody has. The
-// name of a Service of another namespace is told to nobody.
+// TakenBy names the owner of an address other than a Service, which as a rule is not given it then; empty: there is none. The
+// name of a Service of another namespace is not disclosed.
 func (x *poolIndex) TakenBy(addr netip.Addr, key lb.ServiceKey) string {
 	if u, used := x.usedBy(addr); used && u.who != "" {
 		if u.IsSingleIP() {

@@ -96,8 +96,8 @@ const (
 	ctProtoDstPort = 3
 )
 
-// passedOnTo is whom conntrack expects the answer to a TCP connection of this machine
-// from; invalid: it does not know the connection.
+// passedOnTo returns the address from which conntrack expects the answer to a TCP connection of this machine;
+// invalid: it does not know the connection.
 func (f *netfilter) passedOnTo(from, to netip.AddrPort) (netip.Addr, error) {
 	object, _, err := f.get(unix.NFNL_SUBSYS_CTNETLINK, ctGet, family(to.Addr()), tuple(from, to))
 	if err != nil {

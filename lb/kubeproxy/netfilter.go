@@ -20,7 +20,7 @@ type netfilter struct {
 // timeout bounds one answer of the kernel.
 var timeout = unix.Timeval{Sec: 1}
 
-// family is what netfilter calls the family of an address.
+// family returns netfilter's number for the family of an address.
 func family(a netip.Addr) uint8 {
 	if a.Is4() {
 		return unix.NFPROTO_IPV4
@@ -103,7 +103,7 @@ func nested(kind int, inner ...*nl.RtAttr) *nl.RtAttr {
 	return a
 }
 
-// inside returns what an attribute bears, by the kinds that lead there; nil: nothing.
+// inside returns the value of a nested attribute, by the kinds on the path to it; nil: there is none.
 func inside(object []byte, path ...uint16) []byte {
 	for _, kind := range path {
 		all, err := nl.ParseRouteAttr(object)

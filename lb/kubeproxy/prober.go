@@ -23,7 +23,7 @@ type Prober struct {
 	filter netfilter
 }
 
-// Round is what a round of questions is asked with.
+// Round holds the facts of the machine for one round of questions.
 type Round struct {
 	Addresses []netip.Addr // of the Node
 	Proxy     bool         // there is a kube-proxy on this machine, by what it says of itself

@@ -53,7 +53,7 @@ func (c Config) detection() time.Duration {
 	return c.Timers.Interval * time.Duration(c.Timers.Multiplier)
 }
 
-// Options are what a Mesh needs for as long as it lives.
+// Options are the settings and dependencies of a Mesh for as long as it lives.
 type Options struct {
 	Log *slog.Logger // nil: nothing is logged
 	// Answers reports whether the kernel of a host answers for its own address, by ARP or
@@ -62,13 +62,13 @@ type Options struct {
 	Listeners *bfd.Listeners // nil: of its own
 }
 
-// LinkState is what is known of a subnet.
+// LinkState is the known state of a subnet.
 type LinkState struct {
 	Subnet   netip.Prefix
 	Machines []MachineState // by name
 	Witness  advertise.Witness
 	// Resumed is when this process last went on after it had stood still for a detection time, or began: on the clock of
-	// package uptime. Others may have taken what it had.
+	// package uptime. Others may have taken over its VIPs.
 	Resumed time.Duration
 }
 
@@ -82,7 +82,7 @@ func (s LinkState) Standing(name string) advertise.Standing {
 	return advertise.Unheard
 }
 
-// MachineState is what is known of another machine.
+// MachineState is the known state of another machine.
 type MachineState struct {
 	Machine
 	Standing advertise.Standing

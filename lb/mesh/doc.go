@@ -1,9 +1,9 @@
-// Package mesh tells which machines of a subnet are up, by BFD between them, and whether the
+// Package mesh observes which machines of a subnet are up, by BFD between them, and whether the
 // subnet's witness answers.
 //
-// [Mesh.Set] is given all links whole; sessions of machines that stay go on. [Mesh.State] is
-// what is known of each machine, [Mesh.Changed] tells that it is another one, and
-// [Mesh.AnswersUntil] is until when this machine may trust what it read.
+// [Mesh.Set] is given all links whole; sessions of machines that stay go on. [Mesh.State] returns
+// the state of each machine, [Mesh.Changed] signals that it has changed, and
+// [Mesh.AnswersUntil] returns the time until which this machine may trust the state that it read.
 //
 // A peer (standing.go) and the deadline (evidence.go) are pure: they are told facts and the
 // time. A link (link.go) has one goroutine, which feeds them and owns them; the sessions run in
@@ -11,7 +11,7 @@
 //
 // # How long a loss takes
 //
-// A machine that falls silent is asked for on the wire, by ARP or neighbor discovery, once half
+// A machine that falls silent is probed on the wire, by ARP or neighbor discovery, once half
 // of the detection time has passed since its last packet, so that the answer is there when the
 // session times out. With the default timers of 100 ms and 3 packets that is 300 ms after its
 // last packet, and a machine that is cut off at any instant sent that up to 100 ms before. An

@@ -39,8 +39,8 @@ type member struct {
 	gone    chan struct{}
 }
 
-// witness is what is known of the hosts that tell a machine that is alone from one that is cut
-// off.
+// witness is the known state of the hosts by which a machine that is alone is distinguished from one that is
+// cut off.
 type witness struct {
 	is     advertise.Witness
 	asking bool
@@ -48,7 +48,7 @@ type witness struct {
 	silent int           // asks in a row
 }
 
-// facts are what BFD knows of the machine.
+// facts returns the state of the machine's BFD session.
 func (m *member) facts() facts {
 	if m.session == nil {
 		return facts{Status: bfd.Status{State: bfd.Down, Peer: bfd.Down}}
@@ -111,7 +111,7 @@ func (l *link) turn() {
 	l.askWitness(now)
 }
 
-// publish keeps what is told of the machine, and reports whether it is something else.
+// publish sets the machine's published state, and reports whether that has changed.
 func (m *member) publish(f facts) bool {
 	changed := m.Standing != m.standing || m.Losses != f.Losses
 	if m.Standing != m.standing {

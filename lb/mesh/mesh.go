@@ -53,7 +53,7 @@ func (m *Mesh) tell() {
 	}
 }
 
-// State is what is known of each subnet, sorted. Whoever reads it is to act on it: see
+// State returns the known state of each subnet, sorted. Whoever reads it is to act on it: see
 // [Mesh.AnswersUntil].
 func (m *Mesh) State() []LinkState {
 	var all []LinkState

@@ -16,7 +16,7 @@ const (
 	askAgain     = time.Second            // between the asks of a machine that is holding
 )
 
-// facts are what BFD knows of a peer.
+// facts holds the state of a peer's BFD session.
 type facts struct {
 	bfd.Status
 	bfd.Heard
@@ -37,7 +37,7 @@ type peer struct {
 	answer   answer        // to the last ask
 }
 
-// answer is what the last ask came to.
+// answer is the result of the last ask.
 type answer int
 
 const (
@@ -46,7 +46,7 @@ const (
 	silent
 )
 
-// observe takes in what BFD knows at a time.
+// observe updates the peer with the state of BFD at a time.
 func (p *peer) observe(now time.Duration, facts facts) {
 	lost := facts.Losses > p.losses
 	p.losses = facts.Losses
@@ -109,7 +109,7 @@ func (p *peer) observeNewborn(now time.Duration, f facts) {
 	}
 }
 
-// decide says what became of a machine whose session timed out, once it is known.
+// decide sets the standing of a machine whose session timed out, once it is known.
 func (p *peer) decide(now time.Duration) {
 	switch {
 	case p.answer == answers:
@@ -140,10 +140,10 @@ func (p *peer) wantsAsk(now time.Duration, facts facts) bool {
 	return facts.State == bfd.Up && quiet && p.standing != advertise.Down && p.asked <= facts.Last
 }
 
-// ask is that an ask begins.
+// ask records that an ask begins.
 func (p *peer) ask(now time.Duration) { p.asked, p.asking, p.answer = now, true, p.kept() }
 
-// kept is what holds while the next answer is awaited: a machine that is holding goes on.
+// kept returns the answer that counts while the next one is awaited: a machine that is holding goes on.
 func (p *peer) kept() answer {
 	if p.standing == advertise.Holding {
 		return p.answer
@@ -151,7 +151,7 @@ func (p *peer) kept() answer {
 	return noAnswerYet
 }
 
-// answered is that the ask came to an end.
+// answered records the end of an ask.
 func (p *peer) answered(yes bool) {
 	p.asking, p.answer = false, silent
 	if yes {

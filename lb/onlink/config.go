@@ -24,7 +24,7 @@ type Config struct {
 	Watched       []netip.Addr  // VIPs that others are to claim: nothing is answered for them
 }
 
-// validate returns what can be done of a Config, and an error that names the rest.
+// validate returns the valid part of a Config, and an error that names the rest.
 func (c Config) validate() (Config, error) {
 	if !c.Subnet.IsValid() || c.Subnet != c.Subnet.Masked() {
 		return Config{}, fmt.Errorf("link %v: the subnet is not one", c.Subnet)

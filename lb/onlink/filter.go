@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// audible is what a link has to hear. Slices are sorted and hold addresses of one family.
+// audible holds the addresses of which a link has to hear. Slices are sorted and hold addresses of one family.
 type audible struct {
-	asked    []netip.Addr // who asks for one of these: our claims
-	asserted []netip.Addr // who says that it has one of these
-	answered []netip.Addr // who answers for one of these
+	asked    []netip.Addr // in requests for one of these: our claims
+	asserted []netip.Addr // in frames whose sender says that it has one of these
+	answered []netip.Addr // in answers for one of these
 }
 
 const (

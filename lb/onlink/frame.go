@@ -19,7 +19,7 @@ func (m MAC) String() string {
 
 func (m MAC) isUnicast() bool { return m[0]&1 == 0 && m != MAC{} }
 
-// packet is what an ARP or neighbour discovery frame says.
+// packet holds the fields of an ARP or neighbour discovery frame.
 type packet struct {
 	mac     MAC        // the sender's, as caches learn it
 	sender  netip.Addr // its address; unspecified in a probe (RFC 5227) and in DAD (RFC 4862)

@@ -350,7 +350,7 @@ func (l *link) send(frame []byte) {
 	}
 }
 
-// keepTime does what is due until the link is closed.
+// keepTime runs the work that is due until the link is closed.
 func (l *link) keepTime() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -379,7 +379,7 @@ func (l *link) nudge() {
 // never is a time that does not come.
 const never = time.Duration(1<<63 - 1)
 
-// work does what is due now and returns when something is again.
+// work sends the frames that are due now and returns the time at which some are due again.
 func (l *link) work(now time.Duration) (next time.Duration) {
 	next = now + time.Hour
 	if l.socket == nil || l.reason != "" {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options are what a [Responder] needs besides its links.
+// Options are the settings and dependencies of a [Responder] besides its links.
 type Options struct {
 	Log logr.Logger
 	// AnswersUntil is a time on the clock of package uptime after which nothing is sent for
@@ -39,7 +39,7 @@ type Responder struct {
 	done    sync.WaitGroup
 }
 
-// ErrClosed is what a closed [Responder] says.
+// ErrClosed is the error of a closed [Responder].
 var ErrClosed = errors.New("the responder is closed")
 
 // pollInterval is how often interfaces are looked at without a notification, and a socket

@@ -19,7 +19,7 @@ type LinkState struct {
 	Addresses []AddressState
 }
 
-// AddressState is what is known of an address that is claimed or watched.
+// AddressState is the known state of an address that is claimed or watched.
 type AddressState struct {
 	Addr    netip.Addr
 	Claimed bool

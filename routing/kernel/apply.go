@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// applied is what became of a difference.
+// applied is the outcome of a difference that was written.
 type applied struct {
 	reached []routing.Route // what the kernel holds now, sorted
 	failed  []Failure
@@ -94,7 +94,7 @@ func (t *Table) exchange(n int, write func(b *batch, i int)) (map[int]error, err
 	return t.conn.request(b.buf, b.first, b.n)
 }
 
-// reached is what the kernel holds after want was written but for the failures: a
+// reached returns the routes that the kernel holds after want was written but for the failures: a
 // route that failed is as it was before.
 func (t *Table) reached(want []routing.Route, failed []Failure) []routing.Route {
 	if len(failed) == 0 {

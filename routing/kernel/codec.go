@@ -10,7 +10,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// mark is what tells our routes from all others, and where they are.
+// mark holds the protocol and the metric by which our routes are distinguished from all others.
 type mark struct {
 	protocol uint8
 	metric   uint32
@@ -234,7 +234,7 @@ func (m mark) kindOf(raw rawRoute) (routing.Kind, bool) {
 	return 0, false
 }
 
-// rawRoute is what the attributes of a route message say.
+// rawRoute holds the attributes of a route message.
 type rawRoute struct {
 	table, metric uint32
 	addr          netip.Addr

@@ -62,7 +62,7 @@ func (t *Table) learnFamilies() error {
 	return nil
 }
 
-// possible is what is wanted without unreachable routes of families that the kernel
+// possible returns the desired routes without unreachable ones of families that the kernel
 // does not have: no packet of theirs comes that would have to be answered.
 func (t *Table) possible(want []routing.Route) []routing.Route {
 	needless := func(r routing.Route) bool { return t.lacks[familyOf(&r)] && r.Kind != routing.Unicast }

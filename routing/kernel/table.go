@@ -154,7 +154,7 @@ func (t *Table) open() (err error) {
 	return err
 }
 
-// learn reads what the kernel holds unless we know. It reports whether all was read.
+// learn reads the routes that the kernel holds unless the table is synced. It reports whether all was read.
 func (t *Table) learn() (complete bool, err error) {
 	if err := t.open(); err != nil {
 		return false, err

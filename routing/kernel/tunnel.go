@@ -196,8 +196,8 @@ func addDevice(name string, want routing.Tunnel, vxlan inventory.VXLAN, mtu int)
 	return netlink.LinkByName(name)
 }
 
-// vxlanOf returns what a device's packets bear, and whether it can be used with this address:
-// what cannot be changed on it is right.
+// vxlanOf returns the port and VNI of a device's packets, and whether it can be used with this address:
+// the settings that cannot be changed on it are right.
 func vxlanOf(link netlink.Link, local netip.Addr) (x inventory.VXLAN, usable bool) {
 	v, ok := link.(*netlink.Vxlan)
 	if !ok {
@@ -260,7 +260,7 @@ func adjustDevice(link netlink.Link, want routing.Tunnel, mtu int) error {
 // mtus are those that links are known to have, by their index.
 type mtus map[int]int
 
-// overhead is what the packets of a tunnel with this end bear besides.
+// overhead returns the bytes that a tunnel with this end adds to a packet.
 func overhead(local netip.Addr) int {
 	if local.Is4() {
 		return overhead4
