@@ -232,13 +232,13 @@ func (s *Session) publish(detector *detector, event Event) {
 func (s *Session) report(d *detector, e Event) {
 	switch e {
 	case CameUp:
-		s.log.Info("BFD is up")
+		s.log.Info("established BFD")
 	case TimedOut, NeighborDown:
-		s.log.Warn("BFD lost the peer", "diagnostic", d.diagnostic.String())
+		s.log.Warn("lost BFD with the peer", "diagnostic", d.diagnostic.String())
 	case EndedByPeer:
-		s.log.Info("the peer ended BFD")
+		s.log.Info("saw the peer end BFD")
 	case RestartedByPeer:
-		s.log.Info("the peer began BFD anew")
+		s.log.Info("saw the peer begin BFD anew")
 	case Unchanged:
 	}
 }

@@ -3,7 +3,7 @@ package lb
 // TrialState is the state of a machine's sessions with a router whose new terms it tries.
 type TrialState string
 
-// What an agent says of sessions that it tries.
+// The states of sessions on trial.
 const (
 	TrialUp         TrialState = "up"
 	TrialDown       TrialState = "down"

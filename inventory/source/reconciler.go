@@ -193,9 +193,9 @@ func (r *Reconciler) reload(ctx context.Context) error {
 	r.reporter.readable(found.generation, err)
 	switch r.stored.observe(found, err) {
 	case remainsOnly:
-		r.enforce("what can be read of the accepted inventory is in force")
+		r.enforce("put the readable part of the accepted inventory into force")
 	case takenUp:
-		r.enforce("the accepted inventory is in force")
+		r.enforce("put the accepted inventory into force")
 		if r.life.Phase == edit.Accepted {
 			return r.life.Supersede()
 		}
@@ -206,7 +206,7 @@ func (r *Reconciler) reload(ctx context.Context) error {
 
 // overtakenBy ends the process, whose installation runs on another lease.
 func (r *Reconciler) overtakenBy(lease string) error {
-	r.Log.Error("This controller ends: its installation runs on another lease", "lease", r.Lease, "other", lease)
+	r.Log.Error("ends this controller; its installation runs on another lease", "lease", r.Lease, "other", lease)
 	if r.Overtaken != nil {
 		r.Overtaken()
 	}
@@ -232,7 +232,7 @@ func (r *Reconciler) decide(ctx context.Context, proposed Edit) error {
 	}
 	switch {
 	case len(verdict.CameUp) > 0:
-		r.Log.Info("sessions came up under their new terms", "nodes", verdict.CameUp)
+		r.Log.Info("ended the trial; sessions came up under their new terms", "nodes", verdict.CameUp)
 	case verdict.Phase == edit.OnTrial:
 		return fmt.Errorf("%w until %s, on one machine for each router whose sessions get other terms: %s",
 			errOnTrial, verdict.Trial.Until.UTC().Format(time.RFC3339), strings.Join(verdict.Trial.Lines(), ", "))
@@ -258,7 +258,7 @@ func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, 
 	r.reporter.trialBegun(r.edit.Carriers, verdict.Trial)
 	before := func(node string) bool { return slices.Contains(r.life.Verdict.Silent, node) }
 	if silent := slices.DeleteFunc(slices.Clone(verdict.Silent), before); len(silent) > 0 {
-		r.Log.Warn("others try new terms of sessions, since the agents that were to do so reported nothing", "nodes", silent)
+		r.Log.Warn("began another trial of new terms of sessions; the agents that were to try them reported nothing", "nodes", silent)
 	}
 	return verdict, nil
 }
@@ -316,7 +316,7 @@ func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory, firs
 	r.Metrics.generation.Set(float64(r.stored.have.generation))
 	r.inForce.Store(r.stored.have.generation)
 	if changed {
-		r.enforce("a new inventory is in force")
+		r.enforce("put a new inventory into force")
 	}
 	return nil
 }

@@ -66,9 +66,9 @@ func (r *reporter) decided(ctx context.Context, of snapshot, res result) error {
 	r.config.Metrics.report(res.refused(), res.problems())
 	errs := res.problems().Errors()
 	if res.refused() {
-		what := "the inventory was refused; what is in force stays"
+		what := "refused the inventory; what is in force stays"
 		if !of.inForce {
-			what = "no inventory is in force yet: waiting for one without errors"
+			what = "waits for an inventory without errors; no inventory is in force yet"
 		}
 		r.config.Log.Error(what, "generation", of.generation, "errors", len(errs), "first", errs[0].String())
 	}
@@ -107,7 +107,7 @@ func (r *reporter) recordDecided(generation int64, res result) {
 
 // trialBegun reports that an edit is tried.
 func (r *reporter) trialBegun(carriers []Carrier, t edit.Trial) {
-	r.config.Log.Info("new terms of sessions are tried", "nodes", t.Nodes(), "until", t.Until)
+	r.config.Log.Info("began a trial of new terms of sessions", "nodes", t.Nodes(), "until", t.Until)
 	text := inventory.ShortenText("new terms of sessions are tried first: "+strings.Join(t.Lines(), ", "), eventBytes)
 	for _, carrier := range r.references(carriers) {
 		r.config.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonOnTrial, text)
@@ -131,7 +131,7 @@ func (r *reporter) notStored(ctx context.Context, of snapshot, why error) error 
 func (r *reporter) newerFormat(ctx context.Context, of snapshot, why *inventory.NewerFormatError) error {
 	r.config.Metrics.newer.Set(1)
 	if !r.newer {
-		r.config.Log.Error("a newer version stored the inventory; what is in force here stays, and no edit is taken up", "generation", of.generation, "err", why)
+		r.config.Log.Error("cannot read the inventory, which a newer version stored; what is in force here stays, and no edit is taken up", "generation", of.generation, "err", why)
 	}
 	r.newer = true
 	return r.notReady(ctx, of, why, ReasonNewerFormat, nil)
@@ -163,9 +163,9 @@ func (r *reporter) readable(generation int64, err error) {
 	r.config.Metrics.unreadable.Set(oneIf(err != nil))
 	switch {
 	case err != nil && !r.torn:
-		r.config.Log.Error("what is stored of the inventory cannot be read", "generation", generation, "err", err)
+		r.config.Log.Error("cannot read the stored inventory", "generation", generation, "err", err)
 	case err == nil && (r.newer || r.torn):
-		r.config.Log.Info("the stored inventory can be read again")
+		r.config.Log.Info("can read the stored inventory again")
 	}
 	r.newer, r.torn = false, err != nil
 }
@@ -267,7 +267,7 @@ func (r *reporter) failing(ctx context.Context, err error) {
 // recovered logs that an error is over.
 func (r *reporter) recovered(generation int64) {
 	if r.logged != "" {
-		r.config.Log.Info("the inventory is kept again", "generation", generation)
+		r.config.Log.Info("keeps the inventory again", "generation", generation)
 	}
 	r.logged = ""
 }

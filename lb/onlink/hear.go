@@ -74,7 +74,7 @@ func (l *link) onStranger(packet packet, vip *vip, now time.Duration) {
 func (l *link) tell(addr netip.Addr, v *vip, now time.Duration) {
 	v.tellAt, v.notified, v.named = 0, now, v.conflict.MAC
 	l.responder.notify()
-	l.log.Info("Another host claims an address", "address", addr.String(), "mac", v.conflict.MAC.String())
+	l.log.Info("detected another host that claims the address", "address", addr.String(), "mac", v.conflict.MAC.String())
 	l.doubtMachines(now)
 }
 
@@ -103,7 +103,7 @@ func (l *link) recheck(addr netip.Addr, vip *vip, now time.Duration) time.Durati
 		l.defend(addr, vip, now)
 	}
 	if now-conflict.Last >= conflictEnds {
-		l.log.Info("Conflict is over", "address", addr.String(), "mac", conflict.MAC.String())
+		l.log.Info("resolved the conflict of the address", "address", addr.String(), "mac", conflict.MAC.String())
 		*conflict = Conflict{}
 		l.responder.notify()
 		return never

@@ -100,7 +100,7 @@ func (l *link) setVIPs(c Config, now time.Duration) (added bool) {
 			delete(l.vips, addr)
 		}
 		if have.claimed && !claim {
-			l.log.Info("Address is released", "address", addr.String())
+			l.log.Info("released the address", "address", addr.String())
 			have.claimed, have.conflict, have.tellAt = false, Conflict{}, 0
 		}
 	}
@@ -111,7 +111,7 @@ func (l *link) setVIPs(c Config, now time.Duration) (added bool) {
 			l.vips[addr], added = have, true
 		}
 		if claim && !have.claimed {
-			l.log.Info("Address is claimed", "address", addr.String())
+			l.log.Info("claimed the address", "address", addr.String())
 			have.claimed = true
 			have.announcement.begin(now)
 		}
@@ -167,7 +167,7 @@ func (l *link) moveTo(all *interfaces, now time.Duration) {
 	if was == l.on && reason == l.reason {
 		return
 	}
-	l.log.Info("Link is on another interface, or has another state", "interface", l.on.name, "mac", l.on.mac.String(), "reason", l.reason, "detail", l.detail)
+	l.log.Info("changed the interface or the state of the link", "interface", l.on.name, "mac", l.on.mac.String(), "reason", l.reason, "detail", l.detail)
 	l.responder.notify()
 	if l.reason == "" {
 		for _, v := range l.vips {
@@ -246,7 +246,7 @@ func (l *link) tune() {
 		err = errors.Join(err, l.groups.set(want))
 	}
 	if err != nil {
-		l.log.Error(err, "Link cannot hear all that it has to")
+		l.log.Error(err, "cannot hear all that the link has to")
 	}
 }
 
@@ -305,7 +305,7 @@ func (l *link) onReadError(s *packetSocket, err error) {
 	defer l.mu.Unlock()
 	if l.socket == s { // otherwise it was closed
 		l.fail(lb.NoInterface, err.Error())
-		l.log.Error(err, "Link has lost its socket")
+		l.log.Error(err, "lost the socket of the link")
 		l.responder.notify()
 	}
 }
@@ -345,7 +345,7 @@ func (l *link) mayAnswer(now time.Duration) bool {
 func (l *link) send(frame []byte) {
 	if l.socket != nil && l.reason == "" {
 		if err := l.socket.send(frame); err != nil {
-			l.log.V(1).Info("Frame was not sent", "error", err.Error())
+			l.log.V(1).Info("failed to send a frame", "error", err.Error())
 		}
 	}
 }

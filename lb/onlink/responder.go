@@ -141,7 +141,7 @@ func (r *Responder) follow(notifications *os.File) {
 		// An error is the deadline, or says that notifications were lost.
 		if !r.closed && (err != nil || r.concerns(buf[:size])) {
 			if err := r.refresh(); err != nil {
-				r.options.Log.Error(err, "Cannot read the interfaces")
+				r.options.Log.Error(err, "cannot read the interfaces")
 			}
 		}
 		r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *Responder) follow(notifications *os.File) {
 // unwatch has the next Set follow the interfaces again, after an error of the socket.
 func (r *Responder) unwatch(err error) {
 	if !r.closed {
-		r.options.Log.Error(err, "Cannot follow the interfaces")
+		r.options.Log.Error(err, "cannot follow the interfaces")
 		r.watched.Close()
 		r.watched = nil
 	}

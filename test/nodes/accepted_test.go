@@ -100,7 +100,7 @@ func TestTwoThatDisagreeDoNotFight(t *testing.T) {
 	c.start()
 	c.start("--inventory="+c.files(map[string]string{"dc1.yaml": zoned("b", "active")}), "--controllers=*,-service-lb-controller")
 	c.Eventually(20*time.Second, "both have stored what they follow, or seen the other's", func(context.Context) error {
-		if n := strings.Count(c.Log(apiserver.ControllerName), "is in force"); n < 2 {
+		if n := strings.Count(c.Log(apiserver.ControllerName), "into force"); n < 2 {
 			return fmt.Errorf("%d generations", n)
 		}
 		return nil

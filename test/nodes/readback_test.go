@@ -137,7 +137,7 @@ func TestAStoreThatIsBrokenByHandIsGoneOnWithAndMended(t *testing.T) {
 	if code, out := c.ask(program, "status"); code > 1 || strings.Contains(out, "cannot be read") {
 		t.Errorf("begun anew, plinth status ends with %d:\n%s", code, out)
 	}
-	if n := strings.Count(c.Log(apiserver.ControllerName), "what is stored of the inventory cannot be read"); n > 6 {
+	if n := strings.Count(c.Log(apiserver.ControllerName), "cannot read the stored inventory"); n > 6 {
 		t.Errorf("the log says %d times that it cannot be read", n)
 	}
 }

@@ -74,7 +74,7 @@ func newerVersionStored(t *testing.T, starts bool) {
 	if _, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), vip, metav1.GetOptions{}); err != nil {
 		t.Errorf("the VIP was given back: %v", err)
 	}
-	if n := strings.Count(c.Log(apiserver.ControllerName), "a newer version stored the inventory"); n != 1 {
+	if n := strings.Count(c.Log(apiserver.ControllerName), "cannot read the inventory, which a newer version stored"); n != 1 {
 		t.Errorf("it was said %d times", n)
 	}
 
