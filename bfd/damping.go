@@ -10,7 +10,7 @@ const (
 	maxHold   = time.Minute
 )
 
-// Damping says how long to wait before what was lost is used again. What is lost now and then
+// Damping determines the time to wait before a lost path is used again. One that is lost now and then
 // is used at once. From the second time on that it was up for less than [Steady] it is held
 // back for 2 s, then 4, 8 and so on up to 60, and longer each time that it is lost meanwhile
 // (RFC 5882, section 3.2). The zero value has seen no loss.

@@ -24,7 +24,7 @@ type detector struct {
 	lastPacket    time.Time
 	unsent        bool // no packet was sent yet
 
-	// What the peer said last.
+	// The fields of the peer's last packet.
 	remoteState  State
 	remoteDiag   Diagnostic
 	remoteDemand bool
@@ -106,7 +106,7 @@ func (d *detector) transition(remote State) Event {
 	return Unchanged
 }
 
-// goUp tells the peer the interval of a session that is up by a poll (RFC 5880, section
+// goUp sends the peer the interval of a session that is up by a poll (RFC 5880, section
 // 6.8.3).
 func (d *detector) goUp() Event {
 	d.unsent, d.state, d.diagnostic, d.poll = false, Up, NoDiagnostic, true

@@ -17,8 +17,8 @@
 // nothing about the path.
 //
 // What is lost again and again is not to be used at once each time that it comes back:
-// [Damping] says for how long to wait. It is for whoever uses a session (RFC 5882, section
-// 3.2), since what a loss costs is known there.
+// [Damping] determines the time to wait. It is for the user of a session (RFC 5882, section
+// 3.2), which knows the cost of a loss.
 //
-// Which test holds which section of the RFCs is listed in docs/reference/bfd.md.
+// The test of each section of the RFCs is listed in docs/reference/bfd.md.
 package bfd

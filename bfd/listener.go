@@ -145,8 +145,8 @@ func receivedTTL(oob []byte) int {
 	return 0
 }
 
-// age is for how long a packet waited to be read. Where the wall clock was set back meanwhile
-// nobody knows, and it counts as older than anything that is waited for.
+// age returns the time that a packet waited to be read. Where the wall clock was set back meanwhile
+// that is not known, and the packet counts as older than anything that is waited for.
 func age(oob []byte, now time.Time) time.Duration {
 	messages, _ := unix.ParseSocketControlMessage(oob)
 	for _, m := range messages {

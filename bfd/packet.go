@@ -20,7 +20,7 @@ const (
 
 func (s State) String() string { return [...]string{"admin down", "down", "init", "up"}[s&3] }
 
-// Diagnostic is why a session is not up (RFC 5880, section 4.1).
+// Diagnostic is the reason why a session is not up (RFC 5880, section 4.1).
 type Diagnostic uint8
 
 // The diagnostics that a session of this package sends. A peer may send others.

@@ -44,7 +44,7 @@ type farewell struct {
 	handOver time.Duration // above 0: how long the peer is asked to keep the session up
 }
 
-// Status is where a session stands.
+// Status is the state of a session.
 type Status struct {
 	State      State
 	Since      time.Time     // it has been in that state
@@ -120,15 +120,15 @@ func (s *Session) SetDiagnostic(diagnostic Diagnostic) {
 	s.says <- diagnostic
 }
 
-// Heard is when a session heard its peer, on the clock of package uptime; 0: never. The kernel
-// says when a packet arrived, so that one is not new because it was read late.
+// Heard holds the times at which a session heard its peer, on the clock of package uptime; 0: never. The kernel's
+// time of arrival counts, so that a packet is not new because it was read late.
 type Heard struct {
 	Last      time.Duration // the last packet of the session
 	LastUp    time.Duration // the last with which the peer said that it hears this machine
 	Detection time.Duration // for how long the session waits for the next
 }
 
-// Heard is when the session heard its peer. That is no change of the [Status].
+// Heard returns the times at which the session heard its peer. They are no change of the [Status].
 func (s *Session) Heard() Heard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *Session) SetTimers(timers Timers) error {
 	return nil
 }
 
-// Status is where the session stands.
+// Status returns the state of the session.
 func (s *Session) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Session) run(conn io.WriteCloser) {
 	running.work()
 }
 
-// publish makes the state known, and what led to it. It never waits for whoever looks.
+// publish sets the status and reports the event that led to it. It never waits for a reader.
 func (s *Session) publish(detector *detector, event Event) {
 	now := time.Now()
 	s.mu.Lock()

@@ -57,7 +57,7 @@ func (t Terms) port() uint16 {
 	return port
 }
 
-// ports are those that a peer may send to. FRR treats every session with TTL security as a
+// ports returns the ports that a peer may send to. FRR treats every session with TTL security as a
 // multihop one; whether it is directly connected shows in the TTL alone.
 func (t Terms) ports() []uint16 {
 	if t.Multihop {

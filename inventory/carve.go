@@ -269,7 +269,7 @@ func (c *carver) roomier(code Code) string {
 // bitsFor is how many bits tell n things apart.
 func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
 
-// countOf says how many things fit into so many bits.
+// countOf returns the number of things that fit into so many bits, in words.
 func countOf(bits int, what string) string {
 	if bits > 30 {
 		return "a great many " + what

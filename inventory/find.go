@@ -136,7 +136,7 @@ type AmbiguousError struct {
 	Machines []string // names, sorted
 }
 
-// Error says which machines the Node could be.
+// Error names the machines that the Node could be.
 func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("node %s (providerID %q, systemUUID %q) could be any of the machines %s",
 		e.Node.Name, e.Node.ProviderID, e.Node.SystemUUID, strings.Join(e.Machines, ", "))

@@ -115,7 +115,7 @@ type BFDProfile struct {
 	Multiplier uint8         // missed packets until the session is down
 }
 
-// Mode says how pods of different machines reach each other.
+// Mode is the way by which pods of different machines reach each other.
 type Mode string
 
 // The modes of a pod network.
@@ -202,8 +202,8 @@ type Reservation struct {
 	Name      string
 }
 
-// Advertise says where and how VIPs of a pool are announced. Of several that a pool has, all
-// that select a Service and fit a session count there. Each prefix is announced once, with
+// Advertise holds the places where VIPs of a pool are announced, and their attributes there. Of several
+// that a pool has, all that select a Service and fit a session count there. Each prefix is announced once, with
 // the attributes of the first of them that has it.
 type Advertise struct {
 	Selector    Selector // of Services
@@ -246,7 +246,7 @@ type Rack struct {
 	// Neighbours are the other racks that share an entry of Subnets, sorted. They are told
 	// in a [Inventory.Slice] only, where those racks themselves are not.
 	Neighbours []string
-	// Links are those that a neighbour is on as well. They are told there only, too.
+	// Links are the links that a neighbour is on as well. They are told there only, too.
 	Links []Link
 }
 

@@ -17,7 +17,7 @@ const (
 	TTLOfIBGP Feature = "TTL security on iBGP sessions"
 )
 
-// has says whether a session has a feature.
+// has maps a feature to the function that reports whether a session has it.
 var has = map[Feature]func(Session) bool{
 	LinkLocal: func(s Session) bool { return s.RouterAddr.Zone() != "" },
 	OtherPort: func(s Session) bool { return s.Port != DefaultPort },

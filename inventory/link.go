@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Via says how addresses of a pool are announced that lie in a rack's subnets.
+// Via is the way by which a pool's addresses in the subnets of a rack are announced.
 type Via string
 
 // The ways. Addresses outside every subnet are announced over BGP.
@@ -40,12 +40,12 @@ func (o OnLink) Override(next OnLink) OnLink {
 // Link is a subnet on which machines answer for addresses of pools, with every default applied.
 type Link struct {
 	Subnet netip.Prefix
-	// Machines are those of every rack that has the subnet, as far as they have an address in it and are
+	// Machines are the machines of every rack that has the subnet, as far as they have an address in it and are
 	// not retired, in the inventory's order.
 	Machines   []LinkMachine
 	Interval   time.Duration // of BFD between the machines (RFC 5880)
 	Multiplier uint8         // missed packets until one is taken to be down
-	// Witness tells a machine that is alone on the subnet from one that is cut off, sorted. Empty: the
+	// Witness are the hosts by which a machine that is alone on the subnet is distinguished from one that is cut off, sorted. Empty: the
 	// inventory knows none, and each machine takes its default gateway if that lies in the subnet.
 	Witness       []netip.Addr
 	AnnounceEvery time.Duration // time between two announcements of what has not changed
@@ -173,7 +173,7 @@ func (r *Rack) onSubnet(subnet netip.Prefix) (out []LinkMachine) {
 	return out
 }
 
-// sharedLinks are those of a rack that other racks are on as well.
+// sharedLinks returns the links of a rack that other racks are on as well.
 func (inv *Inventory) sharedLinks(of Rack) (out []Link) {
 	for _, l := range inv.Links() {
 		shared := slices.ContainsFunc(l.Machines, func(m LinkMachine) bool { return m.Rack != of.Name }) || slices.ContainsFunc(inv.Racks, func(r Rack) bool {
@@ -187,7 +187,7 @@ func (inv *Inventory) sharedLinks(of Rack) (out []Link) {
 }
 
 // FindLinks works out of each pool which subnets it is announced on: those that hold an address of
-// it, where it says via: link, or says nothing and no rack of the subnet has a router.
+// it, where it has via: link, or no via and no rack of the subnet has a router.
 func (inv *Inventory) FindLinks() {
 	routed := map[netip.Prefix]bool{}
 	for _, r := range inv.Racks {

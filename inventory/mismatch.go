@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// OutOfServiceTaint tells Kubernetes that a machine has no power: its pods are deleted
-// without their kubelet's word, and its volumes detached (KEP-2268). People set it, or
+// OutOfServiceTaint marks the Node of a machine that has no power: Kubernetes deletes its pods
+// without confirmation by their kubelet, and detaches its volumes (KEP-2268). People set it, or
 // programs that have seen to the power.
 const OutOfServiceTaint = "node.kubernetes.io/out-of-service"
 
@@ -84,7 +84,7 @@ type Mismatch struct {
 	Message string
 }
 
-// Mismatches says in what the Node of a machine does not fit what the inventory says of it.
+// Mismatches returns the differences between a machine's Node and its entry in the inventory.
 func (m Machine) Mismatches(state NodeState) (out []Mismatch) {
 	add := func(reason MismatchReason, format string, args ...any) {
 		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
@@ -112,7 +112,7 @@ func (m Machine) Mismatches(state NodeState) (out []Mismatch) {
 	return out
 }
 
-// boardMismatches are those of the board by which the inventory knows the machine.
+// boardMismatches returns the mismatches of the board by which the inventory knows the machine.
 func (m Machine) boardMismatches(state NodeState) (out []Mismatch) {
 	if m.SystemUUID.IsZero() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Severity says whether a problem stops an inventory from being taken up.
+// Severity is the weight of a problem: an error stops an inventory from being accepted.
 type Severity string
 
 // The severities of a problem.

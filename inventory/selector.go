@@ -33,7 +33,7 @@ type Requirement struct {
 // Empty reports whether the selector matches everything because it asks for nothing.
 func (s Selector) Empty() bool { return len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 }
 
-// Keys are those of the labels that the selector looks at.
+// Keys returns the keys of the labels that the selector looks at.
 func (s Selector) Keys() []string {
 	keys := slices.Collect(maps.Keys(s.MatchLabels))
 	for _, r := range s.MatchExpressions {

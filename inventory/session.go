@@ -46,7 +46,7 @@ func (s Session) Terms() Session {
 	return s
 }
 
-// Families says which address families a session carries.
+// Families is the set of address families that a session carries.
 type Families struct{ IPv4, IPv6 bool }
 
 // Has reports whether routes to p can be told over the session.

@@ -45,7 +45,7 @@ func (inv *Inventory) Sessions(machine Machine) []Session {
 	return out
 }
 
-// SessionOptions are those of a rack's sessions with a router.
+// SessionOptions returns the options of a rack's sessions with a router.
 func (inv *Inventory) SessionOptions(rack Rack, router Router) SessionOptions {
 	return inv.BGP.Session.Override(rack.Session).Override(router.Session)
 }
@@ -132,7 +132,7 @@ func (o Option[T]) override(next Option[T]) Option[T] {
 	return o
 }
 
-// families are those that a session carries; at least that which it runs over.
+// families returns the families that a session carries; at least that which it runs over.
 func (p peering) families(local netip.Addr) Families {
 	own := Families{IPv4: local.Is4(), IPv6: local.Is6()}
 	if len(p.router.Addresses) > 1 {
@@ -149,7 +149,7 @@ func (p peering) families(local netip.Addr) Families {
 	return both
 }
 
-// Families are those that the inventory needs of sessions: of its pools, but for what is announced on
+// Families returns the families that the inventory needs of sessions: of its pools, but for those that are announced on
 // links, and of its pod network.
 func (inv *Inventory) Families() Families {
 	var need Families

@@ -36,7 +36,7 @@ func ProxyOf(labels map[string]string) Proxy {
 	return KubeProxy
 }
 
-// Reason is why kube-proxy leaves a Service alone; empty: it serves it.
+// Reason returns the reason why kube-proxy leaves a Service alone; empty: it serves it.
 func (p Proxy) Reason() Reason {
 	switch p {
 	case KubeProxy:

@@ -182,7 +182,7 @@ func (d DownSession) String() string {
 	return s
 }
 
-// inWord replaces what would end a word or an entry: an inventory may have any text as the zone of an address.
+// inWord replaces runes that would end a word or an entry: an inventory may have any text as the zone of an address.
 func inWord(c rune) rune {
 	if unicode.IsSpace(c) || c == ',' || c == ';' {
 		return '_'
@@ -221,8 +221,8 @@ func (u Unread) Sentences() (all []string) {
 	return all
 }
 
-// RulesLost tells for how many VIPs, of all that a machine could serve, kube-proxy's rules are gone; zero: nothing is
-// said of it. It compares with ==.
+// RulesLost is the number of VIPs, of all that a machine could serve, whose rules of kube-proxy are gone; zero: none are
+// reported. It compares with ==.
 type RulesLost struct{ Gone, Of int }
 
 // All reports whether the machine can serve nothing.

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Taken is an address, or a block of them, that somebody in the cluster has: no VIP is given from it. It compares with ==.
+// Taken is an address, or a block of them, that has another owner in the cluster: no VIP is given from it. It compares with ==.
 type Taken struct {
 	Prefix netip.Prefix
 	Who    string // as "the pods of node w3"
 	// Service has it among its externalIPs, and may have it as its VIP, too; zero: nobody may.
 	Service ServiceKey
-	// Proxied: kube-proxy rewrites packets to it before they are routed, so that no route of a pool takes anything from whoever
-	// has it.
+	// Proxied: kube-proxy rewrites packets to it before they are routed, so that no route of a pool takes anything from its
+	// owner.
 	Proxied bool
 }
 

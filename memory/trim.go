@@ -10,7 +10,7 @@ import (
 const (
 	// every is how often the heap is looked at.
 	every = time.Second / 2
-	// patience is for how many looks a program that is busy is left alone.
+	// patience is the number of looks for which a program that is busy is left alone.
 	patience = 20
 	// calm is how much a program that has nothing much to do allocates from one look
 	// to the next, in bytes.

@@ -13,10 +13,10 @@ import (
 
 // Cluster is the state of a cluster at the API server, as far as announcements depend on it.
 type Cluster struct {
-	// Nodes are those that there are, by name. nil: nothing is known, and each machine that is
+	// Nodes are the Nodes of the cluster, by name. nil: nothing is known, and each machine that is
 	// to have one counts as if it had.
 	Nodes map[string]Node
-	// Services are those that hold a VIP, sorted.
+	// Services are the Services that hold a VIP, sorted.
 	Services []Service
 	// Homes are the machines that the controller has chosen to answer for VIPs on links, in order. Those of
 	// others are chosen as it would.
@@ -29,7 +29,7 @@ type Cluster struct {
 	Endpoints map[string]int
 }
 
-// Ruleless are the VIPs of Services that kube-proxy leaves alone: whether its rules are there says nothing of them.
+// Ruleless returns the VIPs of Services that kube-proxy leaves alone: its rules are no evidence for them.
 func (c Cluster) Ruleless() map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	for _, s := range c.Services {
@@ -77,7 +77,7 @@ type Node struct {
 	NoRules   bool // its agent says that kube-proxy's rules for all VIPs are gone
 	// LinkProblems are the problems of links that its agent reports.
 	LinkProblems []lb.LinkProblem
-	// PodCIDRs are those of its spec. Without any the inventory's count.
+	// PodCIDRs are the pod CIDRs of its spec. Without any the inventory's count.
 	PodCIDRs []netip.Prefix
 	Created  time.Time // of two that claim one pod CIDR the older keeps it
 }
@@ -111,7 +111,7 @@ func united(a, b map[string]bool) map[string]bool {
 	return out
 }
 
-// FailureOfRack is that of all machines of a rack, and of its own routers.
+// FailureOfRack returns the failure of all machines of a rack, and of its own routers.
 func FailureOfRack(inv *inventory.Inventory, rack string) Failures {
 	failures := Failures{map[string]bool{}, map[string]bool{}}
 	for m := range inv.Machines() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// HopChange is that a router has other next hops for some VIPs, or weighs them in another way.
+// HopChange is the change of a router's next hops for some VIPs, or of their weights.
 type HopChange struct {
 	Router  string
 	VIPs    []netip.Addr // sorted
@@ -120,7 +120,7 @@ func (o Outcome) Hops() (all []HopChange) {
 	return all
 }
 
-// hopChanges are those of one VIP, without the VIP.
+// hopChanges returns the changes of next hops of one VIP, without the VIP.
 func (o Outcome) hopChanges(c VIPChange) (all []HopChange) {
 	was, is := hopsOf(c.Was), hopsOf(c.Is)
 	routers := maps.Clone(was)

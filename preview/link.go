@@ -164,7 +164,7 @@ func (p *Preview) owned(vip *onLink, seg advertise.Segment, addr netip.Addr) VIP
 	return out
 }
 
-// notOwning says of each machine that is there why it does not answer: none, where nothing keeps it from it.
+// notOwning counts the machines that are there by the reason why they do not answer: none, where nothing keeps them from it.
 func notOwning(machines []advertise.Neighbor, vip advertise.LinkVIP, none lb.Reason) map[lb.Reason]int {
 	out := map[lb.Reason]int{}
 	for _, neighbor := range machines {

@@ -50,7 +50,7 @@ func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []edit.LostN
 	return lost
 }
 
-// notRouted is why pods of other Nodes are not reached where the inventory has no podNetwork any more.
+// notRouted is the reason why pods of other Nodes are not reached where the inventory has no podNetwork any more.
 const notRouted = "podNetwork is gone, and with it the routes that Plinth keeps"
 
 // cutPods are the pairs of racks between whose pods more pairs of machines lack a way than before, among the Nodes that
@@ -104,7 +104,7 @@ func pairsOf(ways []Way) (n int) {
 	return n
 }
 
-// whyNot tells why there are no ways.
+// whyNot returns the reason why there are no ways.
 func whyNot(ways []Way) string {
 	var all []string
 	for _, w := range ways {

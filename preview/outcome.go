@@ -147,7 +147,7 @@ func Compare(was, is *Preview) (outcome Outcome) {
 	return outcome
 }
 
-// lossOf says why nobody announces a VIP any more.
+// lossOf returns the reason why no machine announces a VIP any more.
 func (p *Preview) lossOf(before, now VIP) string {
 	if before.By[0].OnLink() {
 		if len(now.Reasons) == 0 {

@@ -179,7 +179,7 @@ func (p *Preview) podTable(group podGroup, groups []podGroup, declared map[strin
 	return table
 }
 
-// deadAddresses are those of routers that are assumed to be dead.
+// deadAddresses returns the addresses of routers that are assumed to be dead.
 func (p *Preview) deadAddresses() map[netip.Addr]bool {
 	dead := map[netip.Addr]bool{}
 	for name := range p.failed.Routers {
@@ -247,7 +247,7 @@ func (t podTable) way(to *podMachine, cidr netip.Prefix) Way {
 
 func unreachable(reason string) Way { return Way{Kind: NoWay, Reason: reason} }
 
-// refusal is why no route of ours leads to a CIDR of another machine.
+// refusal returns the reason why no route of ours leads to a CIDR of another machine.
 func (t podTable) refusal(to *podMachine, cidr netip.Prefix) routing.Reason {
 	if r, told := t.refused[[2]string{to.node.Name, cidr.String()}]; told {
 		return r

@@ -24,7 +24,7 @@ type Announcement struct {
 type VIP struct {
 	Addr     netip.Addr
 	Services []lb.ServiceKey // that hold it
-	// By are those who announce it, sorted by machine. Several VIPs may share the list.
+	// By are the announcements of it, sorted by machine. Several VIPs may share the list.
 	By []Announcement
 	// Reasons say of how many machines each is why they do not, or not to some router.
 	Reasons map[lb.Reason]int
@@ -46,7 +46,7 @@ type Preview struct {
 	homes    map[netip.Addr][]string // of VIPs on links, until now
 	chosen   map[netip.Addr][]string // as the controller would choose them; nil: nobody has asked
 	owners   map[netip.Addr]string   // who answered for them until now, where that is known
-	// deadNodes are those of machines that failed.
+	// deadNodes are the Nodes of machines that failed.
 	deadNodes map[string]bool
 	paths     []PodPath // once somebody has asked
 	classes   map[class]answer

@@ -20,7 +20,7 @@ type Unannounced struct {
 	Detail   string          // of the reason, such as a MAC; empty: there is none
 }
 
-// String says why nobody announces the VIP.
+// String describes the reason why no machine announces the VIP.
 func (u Unannounced) String() string {
 	text := u.Addr.String() + ": " + cmp.Or(words[u.Reason], string(u.Reason))
 	if u.Detail != "" {
@@ -105,12 +105,12 @@ func (p *Preview) disputedOf(c Cluster, vip VIP) (lb.Reason, string) {
 	return "", ""
 }
 
-// Disputes reports whether a reason says that a VIP on a link is answered for by whom it should not be.
+// Disputes reports whether a reason means that a VIP on a link is answered for by a host that should not.
 func Disputes(r lb.Reason) bool {
 	return r == lb.AddressConflict || r == lb.AnsweredByOther || r == lb.AddressOnInterface
 }
 
-// unableOf is why no machine that could answer for a VIP on a link does, by the word of their agents; empty:
+// unableOf returns the reason why no machine that could answer for a VIP on a link does, by their agents' reports; empty:
 // one may. That no session with a router is up is no reason.
 func (p *Preview) unableOf(cluster Cluster, vip VIP) (reason lb.Reason) {
 	subnet := strings.TrimPrefix(vip.By[0].Router, linkPrefix)
@@ -147,7 +147,7 @@ func rank(r lb.Reason) int {
 	return len(nearest)
 }
 
-// reason is that of the machines that come nearest to announcing a VIP, and those of others.
+// reason returns the reason of the machines that come nearest to announcing a VIP, and those of others.
 func (v VIP) reason() (lb.Reason, []lb.Reason) {
 	all := slices.SortedFunc(maps.Keys(v.Reasons), nearer)
 	others := slices.Clone(all[1:])

@@ -92,7 +92,7 @@ func network(view *View) (routes []Route, refused []Refusal) {
 	return slices.Compact(routes), refused
 }
 
-// input is where this node stands, worked out once for all the others.
+// input holds the properties of this node, worked out once for all the others.
 type input struct {
 	rack   string
 	has    [2]bool           // an address, by family
@@ -142,7 +142,7 @@ func (in *input) neighbour(node *Node, fam int) (hop netip.Addr, near bool) {
 	return netip.Addr{}, true
 }
 
-// sameSubnet is for families that the rack gives no subnet of: there the
+// sameSubnet reports whether a Node is in the subnet of this one. For families of which the rack has no subnet, the
 // machines' other addresses decide, or, without any subnet, the rack.
 func (in *input) sameSubnet(n *Node) bool {
 	if !in.given[0] && !in.given[1] {

@@ -91,7 +91,7 @@ func gateways(all []netip.Addr, lost map[netip.Addr]bool) (out []netip.Addr) {
 // changed: the same pointer means the same Node.
 type Node struct {
 	Name string
-	// ProviderID is that of its spec: a machine that is called otherwise than its Node is known by it.
+	// ProviderID is the one of its spec: a machine that is called otherwise than its Node is known by it.
 	ProviderID string `json:",omitempty"`
 	Rack       string
 	Created    time.Time    // of the Node object; of two that claim one CIDR the older keeps it

@@ -161,7 +161,7 @@ func (d *decoder) pool(pool *rawPool, named map[string]inventory.Community) inve
 	return built
 }
 
-// serviceSelectors are those of a pool; none where one matches everything.
+// serviceSelectors returns the selectors of a pool; none where one matches everything.
 func (d *decoder) serviceSelectors(r *rawPool) []inventory.Selector {
 	all := d.selectors(r.ServiceSelectors)
 	if one := d.selector(&r.ServiceSelector); !one.Empty() {
@@ -189,7 +189,7 @@ func (d *decoder) selector(r *rawSelector) inventory.Selector {
 	return s
 }
 
-// advertisements are those of a pool. Where nobody wrote one, its VIPs are announced everywhere.
+// advertisements returns the advertisements of a pool. Where none was written, its VIPs are announced everywhere.
 func (d *decoder) advertisements(r *rawPool, named map[string]inventory.Community) []inventory.Advertise {
 	if len(r.Advertise.v) == 0 {
 		return []inventory.Advertise{d.advertise(&rawAdvertise{}, named)}

@@ -55,7 +55,7 @@ func (d *decoder) wrongType(n *yaml.Node, want string) {
 	d.refuse(n, refusal{code: inventory.WrongType, message: "is " + kindOf(n) + ", not " + want, accepted: want})
 }
 
-// kindOf is a word for what somebody wrote.
+// kindOf names the kind of value that was written.
 func kindOf(n *yaml.Node) string {
 	tag := n.ShortTag()
 	switch is := kindNames[tag]; {
@@ -68,7 +68,7 @@ func kindOf(n *yaml.Node) string {
 	}
 }
 
-// kindNames are the words for what somebody wrote.
+// kindNames are the names of the kinds of values.
 var kindNames = map[string]string{
 	"!!str": "text", "!!int": "a number", "!!float": "a number with a point", "!!bool": "a truth value",
 	"!!null": "nothing", "!!timestamp": "a date", "!!map": "a mapping", "!!seq": "a list",

@@ -20,7 +20,7 @@ type Origin struct {
 	Note     string             // what made it, where nobody wrote it
 }
 
-// Explain tells every effective value of a machine with the place that it comes
+// Explain returns every effective value of a machine with its origin, the place that it comes
 // from. It returns nothing where the documents have an error or no such machine.
 func Explain(machine string, docs ...Document) ([]Origin, inventory.Problems) {
 	parsed, raw, pages, problems := readRaw(docs, &decoder{})
@@ -139,7 +139,7 @@ func (e *explainer) podCIDRs(rack *rawRack, machine *rawMachine) {
 	e.add("podCIDRs", flowList(e.m.PodCIDRs), node, note+"; a cluster keeps what is in force there")
 }
 
-// labels tells where each label of the Node comes from.
+// labels adds the origin of each label of the Node.
 func (e *explainer) labels(rack *rawRack, machine *rawMachine) {
 	nodes := map[string]*yaml.Node{inventory.LabelRegion: e.spec.Region.node, inventory.LabelZone: rack.Zone.node, inventory.LabelType: machine.Type.node, inventory.LabelRack: rack.Name.node, inventory.LabelRow: rack.Row.node, inventory.LabelUnit: machine.Unit.node}
 	notes := map[string]string{inventory.LabelRegion: "default: metadata.name", inventory.LabelZone: "default: the rack's name"}
@@ -166,7 +166,7 @@ func (e *explainer) taints(m *rawMachine) {
 	}
 }
 
-// session tells where each setting of a session comes from: the router, the
+// session adds the origin of each setting of a session: the router, the
 // rack, the spec or a default.
 func (e *explainer) session(rack *rawRack, session inventory.Session) {
 	router := e.spec.router(session.Router)
@@ -195,7 +195,7 @@ func (e *explainer) session(rack *rawRack, session inventory.Session) {
 	}
 }
 
-// sourceNote tells why a session comes from the address that it comes from.
+// sourceNote returns the reason why a session has its source address.
 func (e *explainer) sourceNote(s inventory.Session) string {
 	if r, _ := e.inv.Rack(e.m.Rack); s.Multihop == 0 && r.HasBoth(s.Local, s.RouterAddr) {
 		return "the machine's first address in the router's subnet"
@@ -220,7 +220,7 @@ func addressNode(r *rawRouter, a netip.Addr) *yaml.Node {
 	return nil
 }
 
-// link tells where each setting of a link comes from: the rack, the spec or a default.
+// link adds the origin of each setting of a link: the rack, the spec or a default.
 func (e *explainer) link(rack *rawRack, machine *rawMachine, link inventory.Link) {
 	self, _ := link.Machine(e.m.Name)
 	add := func(field, value string, node *yaml.Node, note string) {

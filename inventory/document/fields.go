@@ -102,7 +102,7 @@ func rangeReader(t reflect.Type, low, high string) any {
 	return number(least, most)
 }
 
-// keys are those that people may write.
+// keys returns the keys that people may write.
 func (all fields) keys() (out []string) {
 	for key, f := range all {
 		if f.tag.Get("hidden") == "" {

@@ -201,7 +201,7 @@ func lengthsMap(l, none inventory.PrefixLengths) mapOf {
 	return filled(mapOf{{"ipv4", plain(l.IPv4, none.IPv4)}, {"ipv6", plain(l.IPv6, none.IPv6)}})
 }
 
-// routers are those of a rack, or of the spec.
+// routers returns the routers of a rack, or of the spec.
 func (f *formatter) routers(rack string) []mapOf {
 	section := "spec.routers"
 	if rack != "" {
@@ -342,7 +342,7 @@ func (f *formatter) rack(rack inventory.Rack) mapOf {
 	return slices.Concat(place, peers, rest, sessionMap(rack.Session), filled(mapOf{{"machines", machines}}))
 }
 
-// podCIDRs are those that people wrote, and what is accepted has the carved ones, too.
+// podCIDRs returns the pod CIDRs that people wrote, and for the accepted inventory the carved ones, too.
 func (f *formatter) podCIDRs(all []netip.Prefix, carved bool) []string {
 	if carved && !f.accepted {
 		return nil

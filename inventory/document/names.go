@@ -245,7 +245,7 @@ func (d *decoder) unknownCommunity(scalar scalar[string], named map[string]inven
 		accepted: "a name in spec.communities, a well-known name, or 65010:100", suggestion: Nearest(scalar.v, names)})
 }
 
-// looksLikeCommunity tells a community that is written badly from a name.
+// looksLikeCommunity distinguishes a community that is written badly from a name.
 func looksLikeCommunity(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }

@@ -49,7 +49,7 @@ func isNull(n *yaml.Node) bool {
 
 func isEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }
 
-// hasKey reports whether somebody wrote a value under the key, be it a bad one. An empty list is
+// hasKey reports whether a value was written under the key, be it a bad one. An empty list is
 // none: nothing of it is stored.
 func hasKey(node *yaml.Node, key string) bool {
 	node = deref(node)

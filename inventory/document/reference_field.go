@@ -110,7 +110,7 @@ var kindWords = map[string]string{
 	"State": "planned, active, maintenance, off or retired", "Via": "bgp or link", "Operator": "In, NotIn, Exists or DoesNotExist",
 }
 
-// Kind tells in words what stands in the field.
+// Kind names the kind of the field's value in words.
 func (f FieldDoc) Kind() string {
 	if f.Key == "gracefulRestart" {
 		return "off, or a mapping"

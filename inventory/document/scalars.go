@@ -81,7 +81,7 @@ var synonyms = map[string]string{
 	"pfsense": "frr", "quagga": "frr", "sonic": "frr", "ubiquiti": "unifi",
 }
 
-// wordMeant is a word that means the same, or one that is spelt alike.
+// wordMeant returns a word that means the same, or one that is spelt alike.
 func wordMeant(s string, words []string) string {
 	if same := synonyms[strings.ToLower(s)]; slices.Contains(words, same) {
 		return same

@@ -164,7 +164,7 @@ var wordsOf = map[string][]any{
 	"Via":       {"bgp", "link"},
 }
 
-// fieldSchemas are those of keys whose type does not tell all.
+// fieldSchemas are the schemas of keys whose type does not determine them.
 var fieldSchemas = map[string]func() jsonObject{
 	"apiVersion": func() jsonObject { return jsonObject{"const": inventory.APIVersion} },
 	"kind":       func() jsonObject { return jsonObject{"const": inventory.Kind} },

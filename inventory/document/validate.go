@@ -22,7 +22,7 @@ type validation struct {
 	unwritable map[string]bool // routers that were told so already
 }
 
-// hostAddresses are those of all machines and routers, sorted.
+// hostAddresses returns the addresses of all machines and routers, sorted.
 func (v *validation) hostAddresses() []scalar[netip.Addr] {
 	var out []scalar[netip.Addr]
 	for _, r := range v.raw.allRouters() {
@@ -73,7 +73,7 @@ func (v *validation) nextAddress(a netip.Addr) string {
 	return next.String()
 }
 
-// rackWith says in which rack the address would be right.
+// rackWith names the rack in which the address would be right.
 func (v *validation) rackWith(a netip.Addr) string {
 	for _, r := range v.inv.Racks {
 		if slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
@@ -106,7 +106,7 @@ func (v *validation) bareRacks() (out []bareRack) {
 	return out
 }
 
-// claim refuses a value that somebody has already.
+// claim refuses a value that has an owner already.
 func (v *validation) claim(seen map[string]*yaml.Node, value string, node *yaml.Node, r refusal) bool {
 	first, taken := seen[value]
 	if taken {
@@ -134,7 +134,7 @@ func (v *validation) carried() reach {
 	return out
 }
 
-// networkFor says where to write the subnets that a pool is to be announced on which are none yet; "" where no machine is near it.
+// networkFor names the place to write the subnets that a pool is to be announced on and that are none yet; "" where no machine is near it.
 func (v *validation) networkFor(p inventory.Pool) string {
 	for _, rack := range v.bare {
 		if slices.ContainsFunc(rack.networks, p.Overlaps) {

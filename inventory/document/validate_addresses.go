@@ -99,7 +99,7 @@ func transplanted(a netip.Addr, into inventory.Range) string {
 	return out.String()
 }
 
-// elsewhere says where a machine's address would be right that none of the rack's subnets has.
+// elsewhere describes the addresses or places that would do for a machine whose address is in none of the rack's subnets.
 func (v addressChecks) elsewhere(a netip.Addr, subnets []string) string {
 	accepted := "an address in " + strings.Join(subnets, " or ")
 	if rack := v.rackWith(a); rack != "" {

@@ -138,7 +138,7 @@ func shadows(first, second inventory.Advertise, of inventory.Families) bool {
 		(!of.IPv4 || first.Aggregate.IPv4 == second.Aggregate.IPv4) && (!of.IPv6 || first.Aggregate.IPv6 == second.Aggregate.IPv6)
 }
 
-// poolFamilies are those that a pool has addresses of.
+// poolFamilies returns the families that a pool has addresses of.
 func poolFamilies(p inventory.Pool) (f inventory.Families) {
 	for _, r := range p.Ranges {
 		f = f.With(inventory.Families{IPv4: r.Is4(), IPv6: !r.Is4()})

@@ -104,7 +104,7 @@ func (v sessionChecks) sessions() {
 	v.publicASNs()
 }
 
-// publicASNs warns of AS numbers of machines that are most likely somebody else's: they are public, and no router is of
+// publicASNs warns of AS numbers of machines that most likely have another owner: they are public, and no router is of
 // such an AS.
 func (v sessionChecks) publicASNs() {
 	written := []scalar[inventory.ASN]{v.raw.BGP.ASN}
@@ -276,8 +276,8 @@ func (v sessionChecks) wayOut(rack *rawRack) string {
 	return strings.Join(lines, "\n")
 }
 
-// turnedOn says where in a document a feature is turned on, where not in the router alone, and what to write for the
-// router to do without it.
+// turnedOn holds the places in a document where a feature is turned on, where not in the router alone, and the text that
+// turns it off for the router.
 var turnedOn = map[inventory.Feature]struct {
 	where   func(*rawSession) *yaml.Node
 	without string

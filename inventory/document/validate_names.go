@@ -151,7 +151,7 @@ func (v nameChecks) expect(what string, all list[scalar[string]], known []string
 	}
 }
 
-// reservedLabels are those that have a field of their own.
+// reservedLabels are the labels that have a field of their own.
 var reservedLabels = map[string]string{
 	inventory.LabelRegion: "spec.region", inventory.LabelZone: "the rack's zone", inventory.LabelType: "the machine's type",
 	inventory.LabelRack: "the rack's name", inventory.LabelRow: "the rack's row", inventory.LabelUnit: "the machine's unit",

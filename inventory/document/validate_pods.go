@@ -33,7 +33,7 @@ func (v podChecks) podNetwork() {
 	v.vxlan()
 }
 
-// bfdPorts are those that the agent hears BFD at (RFC 5881, RFC 5883).
+// bfdPorts are the ports at which the agent receives BFD (RFC 5881, RFC 5883).
 var bfdPorts = []int{3784, 4784}
 
 // vxlan refuses a port that the agent has itself, and warns of settings of a tunnel that

@@ -153,7 +153,7 @@ func kindOf(old, now *inventory.Machine, renamed bool) ChangeKind {
 	}
 }
 
-// sessionKey tells the sessions of one inventory apart.
+// sessionKey identifies a session in an inventory.
 type sessionKey struct {
 	machine, router string
 	addr            netip.Addr
@@ -192,8 +192,8 @@ func diffSessions(before, after, names *inventory.Inventory) []SessionChange {
 	return out
 }
 
-// renamedSessions are those that stay though their router has another name: speakers know them by its address. Where one
-// machine has several sessions to an address none is told from another.
+// renamedSessions returns the sessions that stay though their router has another name: speakers know them by its address. Where one
+// machine has several sessions to an address none can be distinguished from another.
 func renamedSessions(was, is map[sessionKey]inventory.Session) map[sessionKey]sessionKey {
 	type end struct {
 		machine string
@@ -222,7 +222,7 @@ func renamedSessions(was, is map[sessionKey]inventory.Session) map[sessionKey]se
 	return out
 }
 
-// allSessions are those of all machines, by the names that these have in another inventory.
+// allSessions returns the sessions of all machines, by the names that these have in another inventory.
 func allSessions(inv *inventory.Inventory, names *inventory.Inventory) map[sessionKey]inventory.Session {
 	out := make(map[sessionKey]inventory.Session, inv.Size())
 	for machine := range inv.Machines() {

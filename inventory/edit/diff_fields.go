@@ -37,7 +37,7 @@ func joined(all []inventory.Range) string {
 	return strings.Join(words, ", ")
 }
 
-// String tells the old value and the new.
+// String shows the old value and the new one.
 func (f FieldChange) String() string {
 	switch {
 	case f.Old == "":
@@ -48,7 +48,7 @@ func (f FieldChange) String() string {
 	return fmt.Sprintf("%s: %s -> %s", f.Field, f.Old, f.New)
 }
 
-// fieldList tells the fields on lines of their own, indented.
+// fieldList returns the changes of fields on lines of their own, indented.
 func fieldList(fields []FieldChange) string {
 	var b strings.Builder
 	for _, f := range fields {

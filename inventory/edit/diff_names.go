@@ -17,7 +17,7 @@ type Rename struct{ What, Was, Name string }
 // sameness is by what a thing is known to be the same under another name.
 var sameness = map[string]string{"rack": "the same machines", "pool": "the same addresses", "community": "the same value", "router": "the same addresses"}
 
-// String tells the name before and the name now.
+// String shows the name before and the name now.
 func (r Rename) String() string {
 	return fmt.Sprintf("%s %s is called %s now: %s", r.What, r.Was, r.Name, sameness[r.What])
 }

@@ -7,7 +7,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// String tells the difference one change a line, as a person would.
+// String describes the difference in words, one change a line.
 func (d Difference) String() string {
 	var lines []string
 	for _, r := range d.Renames {

@@ -11,7 +11,7 @@ type Life struct {
 	Verdict Verdict // of Read: none
 }
 
-// NewLife is that of an edit that was just found.
+// NewLife returns the life of an edit that was just found.
 func NewLife() Life { return Life{Phase: Read} }
 
 // Decide takes the edit where a verdict leads.

@@ -78,8 +78,8 @@ func AllowedBy(written string) []string {
 	return strings.FieldsFunc(written, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
-// LossesOf says which machines next takes away from what is in force; next is what [Admit]
-// returned. What becomes of a cluster depends on more than an inventory, and is for the caller to add: see [Losses.In].
+// LossesOf returns the machines that next takes away from the inventory in force; next is the result of [Admit].
+// The losses of a cluster depend on more than an inventory, and are for the caller to add: see [Losses.In].
 func LossesOf(next, inForce *inventory.Inventory) Losses {
 	var losses Losses
 	if inForce == nil {
@@ -138,7 +138,7 @@ func (l Losses) NeedLeave(inForce *inventory.Inventory) bool {
 	return inForce != nil && len(l.Removed) > maxRemoved(inForce.Safety).Of(inForce.Size())
 }
 
-// PausedProblem is that of an edit that asks for nothing to be taken up.
+// PausedProblem returns the problem of an edit with spec.safety.paused.
 func PausedProblem() inventory.Problem {
 	return inventory.Problem{
 		Severity: inventory.Error, Code: inventory.Paused, Path: "spec.safety.paused", Value: "true",
@@ -165,7 +165,7 @@ func maxRemoved(s inventory.Safety) inventory.Limit {
 	return s.MaxRemoved.Or(inventory.LimitOneOrPercent(5))
 }
 
-// limits are those of the inventory in force.
+// limits returns the limits of the inventory in force.
 func (l Losses) limits(inForce *inventory.Inventory, removals int) []brake {
 	safety, machines := inForce.Safety, inForce.Size()
 	removed := brake{
@@ -203,7 +203,7 @@ func (l Losses) limits(inForce *inventory.Inventory, removals int) []brake {
 // may is how many may be lost.
 func (b brake) may() int { return max(b.limit.Of(b.of), b.allowed) }
 
-// problem says that the limit is exceeded.
+// problem returns the problem of an exceeded limit.
 func (b brake) problem() inventory.Problem {
 	count := len(b.lost)
 	problem := inventory.Problem{
@@ -248,7 +248,7 @@ func (l Losses) Digest() string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// said tells of each what is lost.
+// said returns each loss in words.
 func said[T fmt.Stringer](lost []T) []string {
 	out := make([]string, len(lost))
 	for i, vip := range lost {
@@ -262,17 +262,17 @@ func (v LostVIP) String() string {
 	return fmt.Sprintf("service %s loses %s: %s", strings.Join(v.Services, ", "), v.Addr, v.Why)
 }
 
-// String tells how the VIP would be announced, and how it is.
+// String names the way by which the VIP would be announced, and the one by which it is.
 func (v SwitchedVIP) String() string {
 	return fmt.Sprintf("%s of service %s goes from %s to %s", v.Addr, strings.Join(v.Services, ", "), v.From, v.To)
 }
 
-// String tells which machine the Node loses, and why.
+// String names the machine that the Node loses, and the reason.
 func (n LostNode) String() string {
 	return fmt.Sprintf("node %s is not machine %s any more: %s", n.Node, n.Machine, n.Why)
 }
 
-// String tells which pods do not reach which, and why.
+// String names the pods that do not reach each other, and the reason.
 func (p CutPods) String() string {
 	return fmt.Sprintf("pods of rack %s do not reach those of rack %s any more, of %d pairs of machines: %s", p.From, p.To, p.Pairs, p.Why)
 }

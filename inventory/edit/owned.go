@@ -36,7 +36,7 @@ func ownedIn(inv *inventory.Inventory) owned {
 	return all
 }
 
-// release takes from a held machine what somebody who is mentioned has now.
+// release takes from a held machine the addresses, UUIDs and aliases that have another owner in the edit.
 func (o owned) release(machine *inventory.Machine) inventory.Problems {
 	var problems inventory.Problems
 	lose := func(what, value, to string) {

@@ -69,7 +69,7 @@ func sortedAddrs(all []netip.Addr) []netip.Addr {
 	return slices.SortedFunc(slices.Values(all), netip.Addr.Compare)
 }
 
-// inCommon says in words by which a machine is known to be another one under a new name.
+// inCommon returns, in words, the properties by which a machine is known to be another one under a new name.
 func inCommon(m inventory.Machine, other inventory.Machine) string {
 	board := !m.SystemUUID.IsZero() && m.SystemUUID == other.SystemUUID
 	addresses := slices.Equal(sortedAddrs(m.Addresses), sortedAddrs(other.Addresses))

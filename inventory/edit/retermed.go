@@ -15,7 +15,7 @@ import (
 // has: by router, the names in force of the machines that have one with it, sorted.
 type Retermed map[string][]string
 
-// RetermedBy says which sessions an edit gives other terms: the same machine and router, and another AS,
+// RetermedBy returns the sessions that an edit gives other terms: the same machine and router, and another AS,
 // password, TTL, address, or anything else that ends the session. Those with a router that is new
 // to a machine are among them where it stays in its rack and keeps no session besides: should they not come up, it has none.
 func RetermedBy(next, inForce *inventory.Inventory) Retermed {

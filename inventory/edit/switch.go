@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// SwitchOf says how an address would be announced, and how it is, where an edit moves it
+// SwitchOf returns the way by which an address would be announced, and the one by which it is, where an edit moves it
 // between BGP and a link without asking for it; false: it does not. It is asked for by via in the
 // address's pool: where that names the new way, or is another word than before.
 func SwitchOf(vip netip.Addr, next, inForce *inventory.Inventory) (from, to string, switches bool) {

@@ -19,9 +19,9 @@ type Agent struct {
 	Up    bool      // all of its sessions are, by the condition [lb.FabricReady]
 	Says  lb.Report // the message of that condition
 	Alone bool      // nobody else announces some VIP
-	// Routers are those that it has sessions with; empty: not known.
+	// Routers are the routers that it has sessions with; empty: not known.
 	Routers []string
-	// Endpoints are those of Services that are ready on it: their clients, and pods, may lose their way while it tries.
+	// Endpoints is the number of endpoints of Services that are ready on it: their clients, and pods, may lose their way while it tries.
 	Endpoints int
 }
 
@@ -67,7 +67,7 @@ func (t Trial) Lines() (lines []string) {
 	return lines
 }
 
-// Nodes are those that try something, sorted.
+// Nodes returns the Nodes that try something, sorted.
 func (t Trial) Nodes() []string { return slices.Sorted(maps.Keys(t.Routers)) }
 
 // trialNodes chooses a machine for each router whose sessions change: one whose session with it is
@@ -106,8 +106,8 @@ func trialNodes(changed Retermed, agents map[string]Agent) map[string][]string {
 	return chosen
 }
 
-// failures tells of each session on trial that is not known to be up, or to be down as all sessions with the
-// router were, what its agent reports; silent are the Nodes whose agents report nothing of the trial.
+// failures returns the agent's report on each session on trial that is not known to be up, or to be down as all sessions with the
+// router were; silent are the Nodes whose agents report nothing of the trial.
 func (t Trial) failures(agents map[string]Agent, changed Retermed) (failed, silent []string) {
 	reports := map[string]lb.Report{}
 	for _, a := range agents {
@@ -133,8 +133,8 @@ func (t Trial) failures(agents map[string]Agent, changed Retermed) (failed, sile
 	return failed, slices.Compact(silent)
 }
 
-// trialFailed is that of an edit whose sessions did not come up where they were tried; failed says
-// so of each.
+// trialFailed returns the problem of an edit whose sessions did not come up where they were tried; failed describes
+// each of them.
 func trialFailed(failed []string, within time.Duration, digest string) inventory.Problem {
 	return inventory.Problem{
 		Severity: inventory.Error, Code: inventory.TrialFailed, Path: "spec",

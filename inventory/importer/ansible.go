@@ -107,7 +107,7 @@ func (r *ansibleReader) host(one *ansibleHost) {
 	}
 }
 
-// isMade says that a host's machine is there already; empty: it is not. Another source may have it by another name, with the host's address.
+// isMade returns a text for a note where a host's machine is there already; empty: it is not. Another source may have it by another name, with the host's address.
 func (r *ansibleReader) isMade(name string, o *object, vars map[string]ansibleVar) string {
 	if have := cmp.Or(r.machine(name), r.machineAt(o.name)); have != nil {
 		return fmt.Sprintf("machine %s is there already, by another source or host", have.Name)
@@ -125,7 +125,7 @@ func (r *ansibleReader) isMade(name string, o *object, vars map[string]ansibleVa
 	return ""
 }
 
-// machineName is that of the Node, which the host's name is taken for.
+// machineName returns the name of the Node, which the host's name is taken for.
 func (r *ansibleReader) machineName(o *object) string {
 	name, same := cleanName(o.name)
 	if _, err := netip.ParseAddr(o.name); err == nil {
@@ -170,7 +170,7 @@ func (r *ansibleReader) tellOnce(o *object, path string, code Code, message stri
 // ansibleAddresses are the variables that may have a host's address, in the order in which they count.
 var ansibleAddresses = []string{"ip", "k3s_node_ip", "access_ip", "ansible_host", "ansible_ssh_host"}
 
-// addresses are those of the first variable that has one, then that of IPv6, and in the end the host's name.
+// addresses adds the addresses of the first variable that has one, then that of IPv6, and in the end the host's name.
 func (r *ansibleReader) addresses(obj *object, vars map[string]ansibleVar, machine *inventory.Machine) {
 	add := func(name string) bool {
 		variable := vars[name]

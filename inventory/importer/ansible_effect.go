@@ -61,7 +61,7 @@ func (r *ansibleReader) effectOf(host *ansibleHost, without edge) (own, cluster 
 	return "node " + rack + "\n" + strings.Join(mine, "\n"), strings.Join(all, "\n")
 }
 
-// mark says of each group that a host or group is in whether that matters.
+// mark marks each group that a host or group is in by whether that matters.
 func (e *ansibleEffects) mark(o *object) {
 	_, edges := listed(o, "groups")
 	for _, at := range edges {
@@ -73,7 +73,7 @@ func (e *ansibleEffects) mark(o *object) {
 	}
 }
 
-// markEdge says whether it matters that some hosts are in a group.
+// markEdge marks a membership of some hosts in a group by whether it matters.
 func (e *ansibleEffects) markEdge(at edge, hosts ...int) {
 	at.object.mark(meaningless, at.path)
 	if e.matters(at, hosts) {

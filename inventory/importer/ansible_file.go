@@ -162,7 +162,7 @@ func (f *ansibleInventory) refuse(at *yaml.Node, format string, args ...any) {
 	f.notes = append(f.notes, ansibleNote(f.source, at, Error, NotValid, fmt.Sprintf(format, args...)))
 }
 
-// objects are those of a file. Groups that have hosts alone are said by their hosts.
+// objects returns the objects of a file. Groups that have hosts alone are in these.
 func (f *ansibleInventory) objects() (all []*object) {
 	for _, h := range f.hosts {
 		all = append(all, ansibleObject(f.source, ansibleHostKind, h.name, h.groups, nil, h.vars))

@@ -26,7 +26,7 @@ type ansibleHost struct {
 	groups  []membership
 }
 
-// membership says that a host or group is in a group.
+// membership records that a host or group is in a group.
 type membership struct {
 	group string
 	edge  // where it is said; zero: kubespray has it so, whatever an inventory says
@@ -181,7 +181,7 @@ var nodeGroups = [][]string{
 	{"server", "agent", "k3s_cluster", "master", "node"},
 }
 
-// chosenGroups are those of them that have hosts; nil: none has, and all hosts are Nodes.
+// chosenGroups returns the first of [nodeGroups] that have hosts; nil: none has, and all hosts are Nodes.
 func (t *ansibleTree) chosenGroups() []string {
 	for _, names := range nodeGroups {
 		for _, h := range t.hosts {

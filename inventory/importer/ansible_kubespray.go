@@ -136,7 +136,7 @@ func (p *ansiblePools) peerSecrets(variable ansibleVar, path, given string, body
 // longestAggregate is the longest prefix that kubespray makes an advertisement of its own for.
 const longestAggregate = 30
 
-// advertisementsOf are those of a peer's pools: one, and with aggregation_length each address besides, for the routers alone.
+// advertisementsOf returns the advertisements of a peer's pools: one, and with aggregation_length each address besides, for the routers alone.
 func (p *ansiblePools) advertisementsOf(variable ansibleVar, path string, body *yaml.Node) []inventory.Advertise {
 	external, local := newAdvertise(), newAdvertise()
 	external.Communities = p.communitiesOf(variable, path+".communities", child(body, "communities"))
@@ -156,7 +156,7 @@ func (p *ansiblePools) advertisementsOf(variable ansibleVar, path string, body *
 	return []inventory.Advertise{local, external}
 }
 
-// communitiesOf are those of a peer's pools, by name or value.
+// communitiesOf returns the communities of a peer's pools, by name or value.
 func (p *ansiblePools) communitiesOf(variable ansibleVar, path string, n *yaml.Node) inventory.Communities {
 	var all []inventory.Community
 	names, paths := p.texts(variable, path, n)

@@ -251,7 +251,7 @@ func (p *ansiblePools) add(variable ansibleVar, path string, pool *inventory.Poo
 	p.inv.Pools = append(p.inv.Pools, *pool)
 }
 
-// apiServer tells of the address of the API server, which no pool may give away.
+// apiServer notes the address of the API server, which no pool may give away.
 func (p *ansiblePools) apiServer(name string) {
 	variable := p.shared(name)
 	text, _ := p.value(variable)

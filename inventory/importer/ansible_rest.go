@@ -120,7 +120,7 @@ var hasContent = regexp.MustCompile(`(?s)^([^=].*)?[\p{L}\p{N}]`)
 // is set: none of them says anything of an inventory.
 var ofAnsible = regexp.MustCompile(`^(ansible_.*|etcd_member_name|kube_pods_subnet.*|kube_service_addresses.*|cluster_cidr|kube_version|k3s_version|metal_lb_.*|metallb_.*|kube_vip_.*|cilium_bgp.*|loadbalancer_apiserver.*|apiserver_endpoint|ip6?|access_ip6?|k3s_node_ip|node_labels|node_taints|rack|zone)$`)
 
-// byHand are variables that are worth a word.
+// byHand maps variables that call for steps by hand to a note on these.
 var byHand = map[string]string{
 	"metallb_ip_range":                          "kubespray's older form: read MetalLB's own objects (plinth import ansible,metallb), which have the same",
 	"metallb_additional_address_pools":          "kubespray's older form: read MetalLB's own objects (plinth import ansible,metallb), which have the same",
@@ -165,7 +165,7 @@ func (r *ansibleReader) undecided() iter.Seq[*object] {
 	}
 }
 
-// usedObjects are those that have a variable which counts for a host that is a Node.
+// usedObjects returns the objects that have a variable which counts for a host that is a Node.
 func (r *ansibleReader) usedObjects() map[*object]bool {
 	used := map[*object]bool{}
 	for _, vars := range r.vars {
@@ -214,7 +214,7 @@ func (r *ansibleReader) restOfVars(obj *object) (unknown []ansibleVar) {
 // poolVars are the variables that have pools.
 var poolVars = map[string]bool{"metallb_config": true, "metal_lb_ip_range": true, "kube_vip_lb_ip_range": true, "cilium_bgp_lb_cidr": true}
 
-// whyUnused says why no pool was made of a variable.
+// whyUnused returns the reason why no pool was made of a variable.
 func (r *ansibleReader) whyUnused(v ansibleVar) string {
 	for _, vars := range r.vars {
 		if counts := vars[v.name]; counts.object == v.object {
@@ -253,7 +253,7 @@ func (r *ansibleReader) summarize(file string, all []ansibleVar) {
 	r.notes = append(r.notes, Note{Position: at, Severity: Told, Code: UnknownField, Message: fmt.Sprintf("variables that are not known here, and not carried over: %s%s", strings.Join(names, ", "), more)})
 }
 
-// groupName says whether a group's name matters: it does where something of the group is carried over, or a note names it.
+// groupName marks a group's name by whether it matters: it does where something of the group is carried over, or a note names it.
 func (r *ansibleReader) groupName(obj *object) {
 	if !isGroup(obj) {
 		return

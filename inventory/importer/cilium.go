@@ -179,7 +179,7 @@ func (r *ciliumReader) blocks(object *object, pool string, spec ciliumPoolSpec) 
 	return all
 }
 
-// selectServices says which Services a pool is for: by their Namespaces and by their labels, as far as that is what is asked for.
+// selectServices sets the Services that a pool is for: by their Namespaces and by their labels, as far as the selector asks for these.
 func (r *ciliumReader) selectServices(object *object, s *metav1.LabelSelector, to *inventory.Pool) {
 	if s == nil {
 		return

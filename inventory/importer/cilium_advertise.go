@@ -53,7 +53,7 @@ func (r *ciliumReader) advertise() (any bool) {
 	return any
 }
 
-// tellFamilies tells of configurations of peers that announce other things of IPv4 than of IPv6: in an inventory an advertisement is of both.
+// tellFamilies notes configurations of peers that announce other things of IPv4 than of IPv6: in an inventory an advertisement is of both.
 func (r *ciliumReader) tellFamilies(all []decoded[ciliumAdvertisementSpec]) {
 	for _, config := range r.configs {
 		if len(config.routers) == 0 {
@@ -101,7 +101,7 @@ type audience struct {
 }
 
 // tellsWhom are the routers whose configuration chooses an advertisement with some labels. Where such a configuration has no router that could be
-// carried over, somebody writes them by hand, and then all are told.
+// carried over, routers have to be written by hand, and then all are told.
 func (r *ciliumReader) tellsWhom(labels map[string]string) (to audience) {
 	all := false
 	for _, c := range r.configs {
@@ -153,7 +153,7 @@ func (r *ciliumReader) advertiseOne(object *object, path string, advertisement c
 	return true
 }
 
-// tellPreference tells where another advertisement of the same Services has another local preference for the same routers: the higher one is taken.
+// tellPreference notes where another advertisement of the same Services has another local preference for the same routers: the higher one is taken.
 func (r *ciliumReader) tellPreference(object *object, path string, one inventory.Advertise) {
 	if len(r.pools) == 0 {
 		return
@@ -171,7 +171,7 @@ func (r *ciliumReader) tellPreference(object *object, path string, one inventory
 	}
 }
 
-// obstacle is why an advertisement is not carried over; empty: it is.
+// obstacle returns the reason why an advertisement is not carried over; empty: it is.
 func (r *ciliumReader) obstacle(advertisement ciliumAdvertisement, to audience) (Code, string) {
 	switch {
 	case advertisement.AdvertisementType != "Service":
@@ -194,7 +194,7 @@ func (r *ciliumReader) obstacle(advertisement ciliumAdvertisement, to audience) 
 	return "", ""
 }
 
-// communities are those of an advertisement. A standard one may be a single number.
+// communities returns the communities of an advertisement. A standard one may be a single number.
 func (r *ciliumReader) communities(object *object, path string, advertisement ciliumAdvertisement) inventory.Communities {
 	var all []inventory.Community
 	add := func(kind string, texts []string, prefix string) {

@@ -237,7 +237,7 @@ func addEach(to, names []string) []string {
 	return to
 }
 
-// leaveOutUnused tells of configurations that no router has.
+// leaveOutUnused notes configurations that no router has.
 func (r *ciliumReader) leaveOutUnused() {
 	for _, c := range r.configs {
 		if len(c.routers) == 0 {

@@ -64,7 +64,7 @@ func (d *draft) pass(group string, kinds ...string) {
 	}
 }
 
-// comment says beside a thing of the inventory where it came from.
+// comment adds the origin of a thing of the inventory as a comment beside it.
 func (d *draft) comment(path string, o *object) {
 	line := strings.Map(printable, "from "+o.String())
 	if !slices.Contains(d.comments[path], line) {

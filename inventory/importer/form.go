@@ -18,7 +18,7 @@ type form struct {
 	files func(name string) bool                                        // of a folder, besides those of YAML and JSON
 }
 
-// forms are those of sources, in the order in which they are asked: who takes the least comes first.
+// forms are the forms of sources, in the order in which they are tried: the one that accepts the least comes first.
 var forms = []struct {
 	source string
 	form
@@ -27,7 +27,7 @@ var forms = []struct {
 	{"ansible", form{ansibleText, ansiblePage, ansibleFile}},
 }
 
-// formsOf are those of some sources.
+// formsOf returns the forms of some sources.
 func formsOf(names []string) (all []form) {
 	for _, f := range forms {
 		if slices.Contains(names, f.source) {

@@ -47,7 +47,7 @@ func hasAddress(addr netip.Addr) func(inventory.Machine) bool {
 	}
 }
 
-// unusable says why an address can be that of no further machine or router; empty: it can. A machine that is being made is not in the draft yet.
+// unusable returns the reason why an address can be that of no further machine or router; empty: it can. A machine that is being made is not in the draft yet.
 func (d *draft) unusable(addr netip.Addr, making ...inventory.Machine) string {
 	if addr.IsLoopback() || addr.IsUnspecified() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || addr.Is4In6() || addr.Zone() != "" {
 		return "is no address that other machines reach it by"

@@ -20,7 +20,7 @@ type Options struct {
 	// topology.kubernetes.io/zone. Of Ansible's hosts it is the variable that names it, or what the names of the groups begin with that
 	// are racks. Default: the variable rack, else zone.
 	RackBy string
-	// Addresses are those of Nodes that report none, by the names of the Nodes; see [WithoutAddress].
+	// Addresses are the addresses of Nodes that report none, by the names of the Nodes; see [WithoutAddress].
 	Addresses map[string][]netip.Addr
 	// RackBySubnet makes a rack of each network that Nodes lie in, as far as these are told apart by a guess, where no Node has the label
 	// that racks are made by.

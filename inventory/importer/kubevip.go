@@ -18,7 +18,7 @@ const kubeSystem = "kube-system"
 // kubeVIPKinds are the kinds that configure kube-vip v1.2 and its cloud provider v0.0.12.
 var kubeVIPKinds = slices.Concat(inNamespace(kubeSystem, kindsOf("", "v1", "ConfigMap", "Pod")), kindsOf("apps", "v1", "DaemonSet", "Deployment"), kindsOf("", "v1", "Service"))
 
-// providerImage is that of kube-vip's cloud provider.
+// providerImage is the image of kube-vip's cloud provider.
 const providerImage = "kube-vip-cloud-provider"
 
 // kubeVIPReader carries over what kube-vip is told.
@@ -131,7 +131,7 @@ func ofController(o *object) bool {
 	})
 }
 
-// narrow says that not all of an object is without meaning: one of its containers is kube-vip.
+// narrow marks an object of which not all is without meaning: one of its containers is kube-vip.
 func (s settings) narrow() {
 	object := s.object
 	if list := object.at(s.template + ".containers"); list != nil {
@@ -217,7 +217,7 @@ func (s settings) yes(name string) bool {
 	return false
 }
 
-// ofSystem reports whether a label tells of a machine's system, of which an inventory says nothing.
+// ofSystem reports whether a label describes a machine's system, which an inventory does not have.
 func ofSystem(label string) bool { return label == "kubernetes.io/os" || label == "kubernetes.io/arch" }
 
 // ofSystemAlone reports whether all labels of a mapping tell of a machine's system.
@@ -295,7 +295,7 @@ func requirementsIn(list *yaml.Node) (all []inventory.Requirement) {
 	return all
 }
 
-// announce says of each pool how the daemons announce it.
+// announce adds to each pool the way by which the daemons announce it.
 func (r *kubeVIPReader) announce() {
 	i := slices.IndexFunc(r.daemons, func(d kubeVIPDaemon) bool { return d.via == inventory.ViaLink })
 	bgp := slices.ContainsFunc(r.daemons, func(d kubeVIPDaemon) bool { return d.via == inventory.ViaBGP })

@@ -169,7 +169,7 @@ func (r *kubeVIPReader) profile(object *object, profile inventory.BFDProfile) st
 	return name
 }
 
-// holdTime is that of the sessions with some routers.
+// holdTime sets the hold time of the sessions with some routers.
 func (r *kubeVIPReader) holdTime(settings settings, routers []string) {
 	variable := settings.get("bgp_hold_time")
 	if variable.value == "" {

@@ -117,7 +117,7 @@ func (r *kubeVIPReader) daemon(set settings) {
 	r.daemons = append(r.daemons, made)
 }
 
-// markPlaces says that it counts on which Nodes a Pod runs, but for their system.
+// markPlaces marks the fields that choose the Nodes of a Pod as carried over, but for those on the Nodes' system.
 func (r *kubeVIPReader) markPlaces(daemon settings) {
 	at := daemon.template + ".nodeSelector"
 	if n := daemon.object.at(at); n != nil {
@@ -206,7 +206,7 @@ func (r *kubeVIPReader) controlPlane(daemon settings) {
 	}
 }
 
-// class tells of Services with a class, which nobody can change.
+// class notes Services with a class, which cannot be changed.
 func (r *kubeVIPReader) class(daemon settings) {
 	alone := daemon.get("lb_class_only")
 	name := daemon.get("lb_class_name")
@@ -225,7 +225,7 @@ func (r *kubeVIPReader) class(daemon settings) {
 	}
 }
 
-// tellClass tells that Plinth has another class.
+// tellClass notes that Plinth has another class.
 func (r *kubeVIPReader) tellClass(s settings, v variable, class string) {
 	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", v, class))
 }

@@ -59,7 +59,7 @@ const (
 	addressByFlag = "--peeraddress"
 )
 
-// subcommands are those of kube-vip that serve Services.
+// subcommands are the subcommands of kube-vip that serve Services.
 var subcommands = []string{"manager", "service"}
 
 // flagsOf are the flags of a container, as variables that come after those of its environment. What is no flag, and not the program itself, is left

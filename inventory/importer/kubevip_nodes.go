@@ -82,7 +82,7 @@ func (r *kubeVIPReader) racksAt(d kubeVIPDaemon, pods []settings) (racks []strin
 	return racks
 }
 
-// peerVariables are those of one router that are of the peer of bgp_peeraddress.
+// peerVariables are the variables of the one peer of bgp_peeraddress.
 var peerVariables = []string{"bgp_peeras", "bgp_multihop", "bgp_peerpass"}
 
 // withoutPeer notes what is said of the peer of bgp_peeraddress where no router is made of it, but for what has a note, at a path.

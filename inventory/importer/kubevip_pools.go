@@ -79,7 +79,7 @@ func (r *kubeVIPReader) setting(object *object, data map[string]string, key stri
 	}
 }
 
-// overridden tells why kube-vip does not look at a setting; empty: it does.
+// overridden returns the reason why kube-vip ignores a setting; empty: it does not.
 func overridden(data map[string]string, kind, namespace string) string {
 	for _, key := range []string{"cidr-" + namespace, "cidr-" + global} {
 		if _, there := data[key]; kind == "range" && there {

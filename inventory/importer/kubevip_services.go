@@ -79,7 +79,7 @@ func (d *draft) otherClass(object *object, s *corev1.Service) bool {
 	return true
 }
 
-// askedAddresses are those that a Service asks Plinth for, and where it says so.
+// askedAddresses returns the addresses that a Service asks Plinth for, and the path of the field with them.
 func askedAddresses(s *corev1.Service) (path string, addrs []netip.Addr) {
 	if ask, _ := ipam.AskOf(s.Annotations, ""); len(ask.Addrs) > 0 {
 		return "metadata.annotations", ask.Addrs
@@ -93,7 +93,7 @@ func (r *kubeVIPReader) gives(a netip.Addr, namespace string) bool {
 	return slices.ContainsFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Contains(a) && p.AllowsNamespace(namespace, nil) })
 }
 
-// home tells how the machine that has a VIP of a link now goes on to have it.
+// home notes the way in which the machine that has a VIP of a link now keeps it.
 func (r *kubeVIPReader) home(object *object, service *corev1.Service) {
 	host := service.Annotations[kubeVIPHost]
 	if host == "" || !slices.ContainsFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Via == inventory.ViaLink }) {

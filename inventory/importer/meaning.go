@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// withoutMeaning says why something of some kinds of objects has no meaning for an inventory. What has none is marked by its path, and each such path is
+// withoutMeaning is the reason why something of some kinds of objects has no meaning for an inventory. What has none is marked by its path, and each such path is
 // one of these: a test holds that.
 type withoutMeaning struct {
 	kinds  string // by name; empty: all
@@ -95,8 +95,8 @@ var rowPaths = func() (all []*regexp.Regexp) {
 	return all
 }()
 
-// markIdle says that something of an object is meant for a balancer, and marks what has no meaning wherever it stands in one of that kind, as far as
-// nobody has spoken of it.
+// markIdle records that something of an object is meant for a balancer, and marks what has no meaning wherever it stands in one of that kind, as far as
+// it has no mark yet.
 func (o *object) markIdle() {
 	delete(o.fates, "")
 	always := func(row withoutMeaning) bool { return row.always }

@@ -205,7 +205,7 @@ func (r *metalLBReader) orderPools() {
 	}
 }
 
-// overBGP says so of pools with BGPAdvertisements that lie in a subnet which was guessed for another one.
+// overBGP sets via: bgp for pools with BGPAdvertisements that lie in a subnet which was guessed for another one.
 func (r *metalLBReader) overBGP() {
 	for i := range r.pools {
 		pool := &r.pools[i].pool
@@ -326,7 +326,7 @@ func (p metalLBPool) chooses(a advertisement) bool {
 	return slices.Contains(a.pools, p.object.name) || slices.ContainsFunc(selectors(a.by), func(s inventory.Selector) bool { return s.Matches(p.labels) })
 }
 
-// selectors are those of Kubernetes in the inventory's own type.
+// selectors converts selectors of Kubernetes into the inventory's own type.
 func selectors(all []metav1.LabelSelector) (out []inventory.Selector) {
 	for _, s := range all {
 		out = append(out, selector(s))

@@ -171,7 +171,7 @@ func localPref(given uint32) uint32 {
 	return given
 }
 
-// communities are those of an advertisement, by value.
+// communities returns the communities of an advertisement, by value.
 func (r *metalLBReader) communities(advertisement advertisement) inventory.Communities {
 	var all []inventory.Community
 	for i, text := range advertisement.texts {
@@ -213,7 +213,7 @@ func (r *metalLBReader) told(advertisement advertisement) (names []string) {
 	return names
 }
 
-// tellUnlike tells where two advertisements of a pool want another local preference or path: the higher one is taken.
+// tellUnlike notes where two advertisements of a pool want another local preference or path: the higher one is taken.
 func (r *metalLBReader) tellUnlike(p *metalLBPool, from []*statement, o *object, one inventory.Advertise) {
 	for i, have := range p.pool.Advertise {
 		if _, meet := common(have, one); meet {

@@ -26,7 +26,7 @@ const (
 	rackName      named = "rack"
 )
 
-// names are those that are given to things of the inventory.
+// names are the names that are given to things of the inventory.
 type names struct {
 	given map[givenName]bool
 }

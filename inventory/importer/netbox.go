@@ -179,7 +179,7 @@ func (r *netboxReader) kindOf(kind string) (all []*object) {
 	return all
 }
 
-// devices are those that are machines and routers. The others are counted.
+// devices returns the devices that are machines and routers. The others are counted.
 func (r *netboxReader) devices() (machines, routers []*object) {
 	for _, object := range append(r.kindOf(netboxDevice), r.kindOf(netboxVM)...) {
 		key := "role"
@@ -292,7 +292,7 @@ func hasValue(n *yaml.Node) bool {
 	return false
 }
 
-// summary tells once of what many objects have.
+// summary notes once what many objects have.
 func (r *netboxReader) summary() {
 	for _, o := range r.objects {
 		if o.group() == netbox && !o.read {

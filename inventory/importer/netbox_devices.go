@@ -250,7 +250,7 @@ func (r *netboxReader) asnOf(object *object, rack string) {
 	}
 }
 
-// machineASNs says the machines' AS numbers: the first rack's is everybody's, and others have their own.
+// machineASNs sets the machines' AS numbers: the first rack's is that of the inventory, and others have their own.
 func (r *netboxReader) machineASNs() {
 	for i := range r.inv.Racks {
 		rack := &r.inv.Racks[i]

@@ -38,7 +38,7 @@ func readNodes(into *draft) {
 	}
 }
 
-// nodeSelectors are those of all objects that were read, but for those of programs' pods, which follow roles.
+// nodeSelectors returns the selectors of all objects that were read, but for those of programs' pods, which follow roles.
 func (d *draft) nodeSelectors() (all []inventory.Selector) {
 	for _, obj := range d.objects {
 		if obj.group() == "" || obj.group() == "apps" {
@@ -196,7 +196,7 @@ func (r *nodeReader) addresses(obj *object, node *corev1.Node, machine *inventor
 // providedNodeIP is the annotation in which a kubelet keeps what it was told by --node-ip.
 const providedNodeIP = "alpha.kubernetes.io/provided-node-ip"
 
-// providedAddresses are those of a Node that waits for a cloud provider, which has none in its status.
+// providedAddresses adds the addresses of a Node that waits for a cloud provider, which has none in its status.
 func (r *nodeReader) providedAddresses(obj *object, n *corev1.Node, machine *inventory.Machine) {
 	if len(machine.Addresses) > 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Severity says whether a note stops the import.
+// Severity is the weight of a note: an error stops the import.
 type Severity string
 
 // The severities of a note.

@@ -42,7 +42,7 @@ func (b *notebook) dropUnless(o *object, path, implied, message string) {
 	b.drop(o, path, message)
 }
 
-// leaveOut tells why nothing of an object is in the inventory, in the place of all that was told of it.
+// leaveOut records the reason why nothing of an object is in the inventory, in the place of all earlier notes on it.
 func (b *notebook) leaveOut(o *object, path string, code Code, message string) {
 	o.override("")
 	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
@@ -52,10 +52,10 @@ func (b *notebook) leaveOut(o *object, path string, code Code, message string) {
 	b.ofWhole()
 }
 
-// ofWhole says that the last note is of all of its object.
+// ofWhole marks the last note as one on all of its object.
 func (b *notebook) ofWhole() { b.notes[len(b.notes)-1].whole = true }
 
-// leaveOutPool tells why a pool is left out which has none of the ranges at a path: the first reason of those that were noted.
+// leaveOutPool records the reason why a pool is left out which has none of the ranges at a path: the first reason of those that were noted.
 func (b *notebook) leaveOutPool(obj *object, path string) {
 	why := ""
 	for _, n := range b.notes {
@@ -80,7 +80,7 @@ func (b *notebook) namesSecret(obj *object, path, name string) bool {
 	return false
 }
 
-// guess tells of a path of the inventory what nobody said, and somebody has to look at.
+// guess records a value of the inventory that no source has, and that a person has to check.
 func (b *notebook) guess(path, message string) { b.tellInventory(Guessed, path, message) }
 
 // tellInventory records a note on the inventory itself, and on no object.

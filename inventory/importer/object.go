@@ -72,7 +72,7 @@ func readPages(forms []form, doc document.Document) (all []*object, notes Notes)
 	return all, notes
 }
 
-// unreadable tells why a document is not read.
+// unreadable returns a note with the reason why a document is not read.
 func unreadable(source string, err error) Note {
 	note := Note{Position: inventory.Position{Source: source}, Severity: Error, Code: NotRead, Message: withoutValues(err.Error()) + ": nothing after that is read"}
 	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
@@ -92,7 +92,7 @@ func withoutValues(text string) string {
 	return quotedValue.ReplaceAllString(text, "${1}what stands there")
 }
 
-// objectsIn are those of one document: one, or the items of a list.
+// objectsIn returns the objects of one document: one, or the items of a list.
 func objectsIn(source string, root *yaml.Node) ([]*object, Notes) {
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil, nil
@@ -151,7 +151,7 @@ func (o *object) mark(f fate, paths ...string) {
 	}
 }
 
-// override says that a note tells of everything below a path, whatever was said before.
+// override marks everything below a path as noted, in the place of earlier marks.
 func (o *object) override(path string) {
 	for p := range o.fates {
 		if within(p, path) {

@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// peering says which racks have sessions with a router, and by which AS number of their machines.
+// peering holds the racks that have sessions with a router, and the AS number of their machines.
 type peering struct {
 	router string        // empty: it is left out, and the AS number counts alone
 	racks  []string      // nil: all
@@ -19,7 +19,7 @@ type peering struct {
 	places []string // fields of the object that say nothing but which racks these are
 }
 
-// peer says that the machines of some racks, or all, have sessions with a router. All sources say so: what a rack says of its peers is
+// peer adds a peering: the machines of some racks, or all, have sessions with a router. Each source adds its own: the peers of a rack are
 // worked out once all were read.
 func (d *draft) peer(p peering) { d.peerings = append(d.peerings, p) }
 
@@ -65,8 +65,8 @@ func (d *draft) tellPlaces(p peering) {
 	}
 }
 
-// ourASNs says the machines' AS numbers: the first that is said is everybody's, another one that of the racks which it was said for. Where a
-// session would have another one than before, a note tells.
+// ourASNs sets the machines' AS numbers: the first one is that of the inventory, another one that of the racks which it was given for. Where a
+// session would have another one than before, a note records it.
 func (d *draft) ourASNs() {
 	for _, peering := range d.peerings {
 		if d.inv.BGP.ASN == 0 && peering.asn != 0 {
@@ -107,7 +107,7 @@ func (d *draft) guessASN() {
 	d.guess("spec.bgp.asn", fmt.Sprintf("nothing that was read says the machines' AS number: %v is a guess", d.inv.BGP.ASN))
 }
 
-// otherASNs are those that the machines of a peering have instead of its own, each with its racks; empty: none.
+// otherASNs returns the AS numbers that the machines of a peering have instead of its own, each with its racks; empty: none.
 func (d *draft) otherASNs(one peering) string {
 	if len(d.inv.Racks) == 0 && one.asn != d.inv.BGP.ASN {
 		return fmt.Sprintf("all machines have %v", d.inv.BGP.ASN)
@@ -145,7 +145,7 @@ func (d *draft) readPart(s source) {
 }
 
 // keepRouters has a source's pools be announced to the routers of that source where others have routers, too: each balancer knows its own alone. Where a router of
-// it could not be carried over, somebody writes it by hand, and all routers stay.
+// it could not be carried over, it has to be written by hand, and all routers stay.
 func (d *draft) keepRouters() {
 	for _, part := range d.parts {
 		if len(part.routers) == 0 || len(part.routers) == len(d.inv.Routers) {

@@ -18,7 +18,7 @@ type places struct {
 	label string // whose value is the name of a rack, where no Nodes were read
 }
 
-// placesOf are those of selectors: where no Nodes were read, the one label that all of them ask for makes the racks.
+// placesOf returns the places of selectors: where no Nodes were read, the one label that all of them ask for makes the racks.
 func placesOf(d *draft, all []inventory.Selector) places {
 	return places{draft: d, label: cmp.Or(d.options.RackBy, rackLabel(all))}
 }
@@ -39,7 +39,7 @@ func rackLabel(all []inventory.Selector) string {
 	return corev1.LabelTopologyZone
 }
 
-// of are the racks that selectors choose, of which one has to match and which choose somebody; none: all machines. Of what is no whole rack a note tells.
+// of returns the racks that selectors choose, of which one has to match and which choose some machine; none: all machines. A note records a choice that is no whole rack.
 func (p places) of(object *object, path string, all []inventory.Selector) []string {
 	if len(all) == 0 || slices.ContainsFunc(all, inventory.Selector.Empty) {
 		return nil
@@ -87,7 +87,7 @@ func selectorFields(object *object, path string) (fields []string) {
 	return fields
 }
 
-// tellLabel tells once which label's values racks are, where nobody said it: it stands nowhere in the inventory.
+// tellLabel notes once the label whose values are the racks, where it was not given: it stands nowhere in the inventory.
 func (p places) tellLabel() {
 	if p.options.RackBy != "" {
 		return
@@ -239,7 +239,7 @@ func noHosts(subnet netip.Prefix, ipRange inventory.Range) (all []inventory.Rang
 	return all
 }
 
-// racksIn are those with a machine in a subnet; where no machines are known, those of the pool's advertisements, or one that is made.
+// racksIn returns the racks with a machine in a subnet; where no machines are known, those of the pool's advertisements, or one that is made.
 func (p places) racksIn(subnet netip.Prefix, pool *inventory.Pool) (names []string) {
 	if !slices.ContainsFunc(p.inv.Racks, func(r inventory.Rack) bool { return len(r.Machines) > 0 }) {
 		for _, a := range pool.Advertise {

@@ -42,7 +42,7 @@ func (h *heldRanges) takeRange(text, pool string) (inventory.Range, error) {
 	return one, h.hold(one, pool)
 }
 
-// hold says that a pool has a range. Where that cannot be nothing is held.
+// hold records that a pool has a range. Where that cannot be nothing is held.
 func (h *heldRanges) hold(one inventory.Range, pool string) error {
 	if !one.First.IsGlobalUnicast() || !one.Last.IsGlobalUnicast() {
 		return fmt.Errorf("%v has addresses that no router carries", one)

@@ -12,7 +12,7 @@ import (
 // serviceLBKinds are the kinds that show servicelb, the balancer that k3s brings along.
 var serviceLBKinds = slices.Concat(kindsOf("", "v1", "Node", "Service"), inNamespace(kubeSystem, kindsOf("apps", "v1", "DaemonSet")))
 
-// serviceLBPrefix is that of its labels and annotations.
+// serviceLBPrefix is the prefix of its labels and annotations.
 const serviceLBPrefix = "svccontroller.k3s.cattle.io/"
 
 // serviceLBNoted are its labels and annotations, of Nodes and of Services, with what Plinth does instead.
@@ -29,7 +29,7 @@ type serviceLBReader struct {
 	machines map[netip.Addr]string // names by address
 }
 
-// readServiceLB tells which Services lose their addresses, which are those of machines: nothing of servicelb can be in an inventory.
+// readServiceLB notes the Services that lose their addresses, which are those of machines: nothing of servicelb can be in an inventory.
 func readServiceLB(d *draft) {
 	reader := serviceLBReader{draft: d, machines: map[netip.Addr]string{}}
 	for _, obj := range reader.of("", "Node") {

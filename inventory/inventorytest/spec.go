@@ -42,7 +42,7 @@ func Of(t testing.TB, spec string) *inventory.Inventory {
 	return inv
 }
 
-// Document is that of an inventory whose spec is given, with the indentation of its first line taken off.
+// Document returns the document of an inventory whose spec is given, with the indentation of its first line taken off.
 func Document(spec string) document.Document {
 	var b strings.Builder
 	b.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n")

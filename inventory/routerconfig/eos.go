@@ -149,7 +149,7 @@ func eosGroup(page *page, side *side, group *group, options Options) {
 	if group.terms.RestartTime > 0 {
 		page.line("%s graceful-restart-helper", name)
 	}
-	// The timer is in seconds; without it the session stays down until somebody clears it.
+	// The timer is in seconds; without it the session stays down until an operator clears it.
 	page.text(`
 %[1]s route-map %[2]s_IN in
 %[1]s route-map %[3]s out

@@ -36,7 +36,7 @@ type filter struct {
 
 // The limit on prefixes protects the router from us, so it must not stop what
 // people may rightly do: every address of every pool at once, or as many as an
-// agent says over one session at most, whichever is less, and some more.
+// agent announces over one session at most, whichever is less, and some more.
 const mostPrefixes = 50_000
 
 // limits fills in how many prefixes a machine may announce that has so many pod

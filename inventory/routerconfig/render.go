@@ -20,7 +20,7 @@ type Options struct {
 	Standalone bool
 	// Dynamic lets in every address of a rack's subnets that knows the terms, in the
 	// place of one neighbour a machine, so that a machine that joins changes nothing
-	// at the router. For languages that have a word for it.
+	// at the router. For languages that have a statement for it.
 	Dynamic bool
 	// Passwords are the sessions' passwords (RFC 2385). In the place of one that is
 	// not here, a comment says what is missing.
@@ -39,7 +39,7 @@ type dialect struct {
 	name    string
 	comment string // what begins one
 	untried bool   // no parser of it has read what we write
-	ranges  bool   // it has a word for neighbours of a range
+	ranges  bool   // it has a statement for neighbours of a range
 	write   func(*page, *side, Options)
 }
 
@@ -93,7 +93,7 @@ func Render(inv *inventory.Inventory, router, language string, options Options) 
 		side.note("Not tried on a device: read it before you load it, and tell us how it went.")
 	}
 	for _, group := range side.groups {
-		// What only one end knows would keep the session down without a word why.
+		// A feature that only one end knows would keep the session down without an error.
 		if what := inventory.Lacks(language, group.terms); what != "" {
 			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, dialect.name, what, of.Name)
 		}
@@ -112,8 +112,8 @@ func Render(inv *inventory.Inventory, router, language string, options Options) 
 	return append(header(dialect, side, body.Bytes()), body.Bytes()...), nil
 }
 
-// header says where the text comes from. Its sum changes when, and only when,
-// the router must be told something new.
+// header returns the comment that names the source of the text. Its sum changes when, and only when,
+// the router's configuration has to change.
 func header(d dialect, s *side, body []byte) []byte {
 	top := &page{comment: d.comment}
 	top.remark("%s: the router's side of the inventory %s, for %s.", s.router.Name, s.inventory, d.name)
@@ -126,7 +126,7 @@ func header(d dialect, s *side, body []byte) []byte {
 	return top.Bytes()
 }
 
-// password is that of the sessions, if they have one and it is at hand.
+// password returns the password of the sessions, if they have one and it is at hand.
 func (o Options) password(g *group) (string, bool) {
 	word, known := o.Passwords[g.terms.Password]
 	return word, known && g.terms.Password != inventory.SecretKey{}

@@ -69,7 +69,7 @@ func routerosInstance(page *page, side *side) {
 	page.line("/routing/bgp/instance add name=plinth as=%d router-id=%s", uint32(side.router.ASN), id)
 }
 
-// routerosFilter writes a chain. A rule says nothing by itself about what does
+// routerosFilter writes a chain. A rule does not decide on routes that do
 // not match it, so the last one rejects.
 func routerosFilter(page *page, f *filter) {
 	add := "/routing/filter/rule add chain=" + routerosChain(f)

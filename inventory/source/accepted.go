@@ -101,7 +101,7 @@ func (a accepted) spoilt(common *v1.ConfigMap) error {
 	return checkText(common)
 }
 
-// slices are those of racks, and their copies, the latest generation first.
+// slices returns the slices of racks, and their copies, the latest generation first.
 func (a accepted) slices() (out []*v1.ConfigMap) {
 	for name, cm := range a.parts {
 		if name != PreviousName && (strings.HasPrefix(name, AcceptedName+".") || strings.HasPrefix(name, copyName(""))) {
@@ -122,7 +122,7 @@ func (a accepted) latest() (n int64) {
 	return n
 }
 
-// allows is the leave that somebody wrote on the ConfigMap that lists the slices.
+// allows returns the annotation [edit.AnnotationAllow] of the ConfigMap that lists the slices.
 func (a accepted) allows() string {
 	if common := a.parts[AcceptedName]; common != nil {
 		return common.Annotations[edit.AnnotationAllow]

@@ -36,7 +36,7 @@ type Config struct {
 	Agents func(context.Context) (map[string]edit.Agent, error)
 	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.
 	Lease string
-	// Program is that of the process, where it is called otherwise than Plinth's; see [Program].
+	// Program is the name of the process's program, where it is called otherwise than Plinth's; see [Program].
 	Program string
 	// Overtaken ends a process whose installation runs on another lease by now; nil: nobody is told.
 	Overtaken func()

@@ -11,7 +11,7 @@
 // knows, reporter what was last reported, and the Reconciler the edit and how far it has come. The types accepted, what is stored,
 // and [Edit] are values.
 //
-// Who owns what: people own the ConfigMaps that bear [LabelInventory]; the Reconciler owns those
+// Ownership: people own the ConfigMaps that bear [LabelInventory]; the Reconciler owns those
 // that bear [LabelAccepted], and its keys of the status. Before you change how these are written,
 // mind that
 //

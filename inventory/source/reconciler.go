@@ -45,7 +45,7 @@ const notWhole = -1
 // trialPoll is how often the reports of a trial's Nodes are read.
 const trialPoll = time.Second
 
-// errOnTrial says that an edit waits for the reports of the Nodes that try it.
+// errOnTrial means that an edit is pending on the reports of the Nodes that try it.
 var errOnTrial = errors.New("on trial")
 
 // Run loads what was accepted, then takes up what the source hands out, until
@@ -213,7 +213,7 @@ func (r *Reconciler) overtakenBy(lease string) error {
 	return fmt.Errorf("the installation runs on lease %s, and this controller leads by lease %s", lease, r.Lease)
 }
 
-// reconsiderAllowed has an edit be decided on again that was refused for its losses, where somebody has allowed something since.
+// reconsiderAllowed has an edit that was refused for its losses decided on again, where another allowance was written since.
 func (r *Reconciler) reconsiderAllowed() error {
 	if r.life.Phase == edit.Refused && r.life.Verdict.Digest != "" && r.stored.have.allows() != r.allowed {
 		return r.life.Reconsider()
@@ -399,9 +399,9 @@ func (r *Reconciler) enforce(why string) {
 	r.Enforce(inv)
 }
 
-// Current says why what is in force here may not be what is in force in the
+// Current returns an error where the inventory in force here may not be the one in force in the
 // cluster; nil where the cluster was just seen to have the same generation. It
-// is for those who are about to do what cannot be undone.
+// is for callers about to do something that cannot be undone.
 func (r *Reconciler) Current(ctx context.Context) error {
 	stored, err := r.store().generation(ctx)
 	if err != nil {

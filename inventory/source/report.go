@@ -77,7 +77,7 @@ func (r *reporter) decided(ctx context.Context, of snapshot, res result) error {
 	switch {
 	case res.life.Verdict.Digest != "":
 		r.refusal = &edit.Refusal{Content: res.edit.content(), Digest: res.life.Verdict.Digest}
-	case !res.refused(): // an edit that is refused for anything else says nothing of that one
+	case !res.refused(): // an edit that is refused for anything else leaves that one as it is
 		r.refusal = &edit.Refusal{}
 	}
 	return r.publish(ctx, r.status(of, !res.refused(), res.problems().String()))

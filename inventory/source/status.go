@@ -45,8 +45,8 @@ const (
 	statusBytes = 64 << 10
 )
 
-// keepStatus writes the status again where somebody deletes it, with all that it said: each of those
-// who write it writes only what changes.
+// keepStatus writes the status again where it is deleted, with all keys that it had: each of its
+// writers writes only the keys that change.
 func (c *Config) keepStatus(ctx context.Context) error {
 	informer := informerOf(c.Client, c.Namespace, StatusName)
 	var last atomic.Pointer[v1.ConfigMap]
@@ -96,7 +96,7 @@ func WriteStatus(ctx context.Context, client kubernetes.Interface, namespace str
 	return nil
 }
 
-// about says the problems that a ConfigMap has, or all where it has none of its
+// about returns the problems of a ConfigMap, or all where it has none of its
 // own, in as much text as an Event holds.
 func about(r v1.ObjectReference, problems inventory.Problems) string {
 	prefix := carrierSource(r)

@@ -83,7 +83,7 @@ func (s acceptedStore) generation(ctx context.Context) (int64, error) {
 
 // save stores an inventory as the generation after have, writing only what differs: the slices
 // of the racks first, then the ConfigMap that lists them. Until that is written the generation
-// before is in force, and nothing of it is touched. What somebody else wrote meanwhile is a
+// before is in force, and nothing of it is touched. A write of another client meanwhile is a
 // conflict.
 func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have accepted) (accepted, error) {
 	next := accepted{inventory: inv, stored: inv, parts: map[string]*v1.ConfigMap{}}
@@ -148,7 +148,7 @@ func (s acceptedStore) put(ctx context.Context, want, have *v1.ConfigMap) (*v1.C
 }
 
 // loadRack reads the slice of a rack that is listed; none where the rack is not. One that is
-// gone is an error: what lists it is then older than what is in force, or somebody deleted it.
+// gone is an error: what lists it is then older than what is in force, or it was deleted.
 func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack string) ([]document.Document, error) {
 	if err := checkFormats(common); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func previousOf(common *v1.ConfigMap) *v1.ConfigMap {
 	return cm
 }
 
-// ErrUnreadable means that somebody spoiled what was accepted. A reconciler that
+// ErrUnreadable means that the accepted inventory was damaged. A reconciler that
 // still knows it stores it again; one that does not must not begin with nothing,
 // for machines that are held would be forgotten and pod CIDRs given anew. It goes on with what can be read,
 // and stores the next edit that is taken up.

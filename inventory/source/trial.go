@@ -23,7 +23,7 @@ const (
 	keyNodes = "nodes" // "<node> <router> <router> ...", a line each
 )
 
-// TrialGrace is for how long after its end an agent goes on with terms that are tried: by then
+// TrialGrace is the time after the end of a trial for which an agent goes on with its terms: by then
 // the controller has taken the edit up or ended the trial, or is away.
 const TrialGrace = 15 * time.Second
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// lately is for how long a machine that was heard to claim a VIP is one that may still do: claims are announced each minute,
+// lately is the time for which a machine that was heard to claim a VIP may still claim it: claims are announced each minute,
 // and a frame may be lost.
 const lately = 150 * time.Second
 

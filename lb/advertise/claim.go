@@ -47,7 +47,7 @@ func (d *decision) replaceIncumbent() {
 	}
 }
 
-// wait is why the machine neither answers nor probes; empty: it does.
+// wait returns the reason why the machine neither answers nor probes; empty: it does.
 func (d *decision) wait() lb.Reason {
 	alone := leftAlone[d.probe.result]
 	switch until := d.probe.at + alone.period; {
@@ -74,7 +74,7 @@ func (d *decision) hasRight() bool {
 	return hasRight
 }
 
-// search is why the machine does not answer yet; empty: a probe has just found that nobody else does. A careful machine probes
+// search returns the reason why the machine does not answer yet; empty: a probe has just found that nobody else does. A careful machine probes
 // as long as it answers.
 func (d *decision) search() lb.Reason {
 	if !d.probe.isFree(d.now, careful) || d.claim.unconfirmed > 0 {

@@ -41,7 +41,7 @@ type Gate struct {
 	due      time.Time             // no question's bound is over before; zero: there is none that has one
 }
 
-// offerKey tells offers apart.
+// offerKey identifies an offer.
 type offerKey struct {
 	service lb.ServiceKey
 	vip     netip.Addr
@@ -49,7 +49,7 @@ type offerKey struct {
 
 func keyOf(o Offer) offerKey { return offerKey{o.Service, o.VIP} }
 
-// entry is where one offer with endpoints stands.
+// entry is the state of one offer with endpoints.
 type entry struct {
 	passes  bool
 	worse   bool      // it passes as the worse way
@@ -65,7 +65,7 @@ type entry struct {
 // Evidence is the observed state of kube-proxy's rules for one offer.
 type Evidence string
 
-// What the answer to a [Question] can be, and what a question ends with.
+// The evidence that answers a [Question], and that with which a question ends.
 const (
 	Absent  Evidence = "absent"  // the rules are not there yet
 	Present Evidence = "present" // they are there
@@ -131,7 +131,7 @@ func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer
 	return g.passed
 }
 
-// pass is one offer as it is to be planned with.
+// pass returns one offer as it is to be planned with.
 func (g *Gate) pass(offer Offer, now time.Time) Offer {
 	key := keyOf(offer)
 	offer.RulesPending, offer.RulesLost, offer.RulesSeen = false, false, false // what an earlier process knew
@@ -260,7 +260,7 @@ func (g *Gate) Passing() (all []Question) {
 	return all
 }
 
-// See says that rules are there, by the questions of [Gate.Passing]. What has changed since counts for nothing.
+// See records that rules are there, by the questions of [Gate.Passing]. It ignores questions about an offer that has changed since.
 func (g *Gate) See(there []Question, now time.Time) {
 	var changed []offerKey
 	for _, q := range there {
@@ -273,8 +273,8 @@ func (g *Gate) See(there []Question, now time.Time) {
 	g.replan(changed, now)
 }
 
-// Lose says that rules that were there are gone, by the questions of [Gate.Passing]. What has changed since counts
-// for nothing.
+// Lose records that rules that were there are gone, by the questions of [Gate.Passing]. It ignores questions about an offer
+// that has changed since.
 func (g *Gate) Lose(gone []Question, now time.Time) (ended []Passage) {
 	var changed []offerKey
 	for _, q := range gone {
@@ -292,7 +292,7 @@ func (g *Gate) Lose(gone []Question, now time.Time) (ended []Passage) {
 	return ended
 }
 
-// Passage says how a question ended: what was found out, and how long that took.
+// Passage is the end of a question: the evidence that was found, and the time that it took.
 type Passage struct {
 	Question Question
 	Evidence Evidence

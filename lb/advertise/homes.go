@@ -147,7 +147,7 @@ func (c *chooser) levelOnce() bool {
 	return false
 }
 
-// paths finds, from one machine, over whom a VIP could be handed on to each other one: by machine, the
+// paths finds, from one machine, the machines over which a VIP could be handed on to each other one: by machine, the
 // one before it.
 func (c *chooser) paths(from string) map[string]string {
 	before := map[string]string{from: from}

@@ -24,7 +24,7 @@ const (
 // there is a refusal that says why. Equal views give equal plans.
 func PlanOf(v View) Plan { return new(Planner).Plan(v) }
 
-// machineRefusal is why the machine announces nothing at all; empty: it does.
+// machineRefusal returns the reason why the machine announces nothing at all; empty: it does.
 func (v View) machineRefusal() lb.Reason {
 	switch {
 	case v.Withdrawn:
@@ -37,7 +37,7 @@ func (v View) machineRefusal() lb.Reason {
 	return lb.MachineNotActive
 }
 
-// proxyRefusal is why the machine announces no VIP; empty: it does.
+// proxyRefusal returns the reason why the machine announces no VIP; empty: it does.
 func (v View) proxyRefusal() lb.Reason {
 	switch {
 	case v.Excluded:
@@ -48,7 +48,7 @@ func (v View) proxyRefusal() lb.Reason {
 	return ""
 }
 
-// refusal is why an offer's VIPs are not served here; empty: they are.
+// refusalOf returns the reason why an offer's VIPs are not served here; empty: they are.
 func refusalOf(o *Offer) lb.Reason {
 	switch {
 	case o.Endpoints.Any == 0:
@@ -59,7 +59,7 @@ func refusalOf(o *Offer) lb.Reason {
 	return ""
 }
 
-// noEndpoint is why nobody serves a VIP of whose endpoints none can take traffic, as far as the proxy knows that serves it.
+// noEndpoint returns the reason why no machine serves a VIP of whose endpoints none can take traffic, as far as the proxy knows that serves it.
 func noEndpoint(notFollowed bool) lb.Reason {
 	if notFollowed {
 		return lb.EndpointsNotFollowed
@@ -67,7 +67,7 @@ func noEndpoint(notFollowed bool) lb.Reason {
 	return lb.NoEndpoint
 }
 
-// pendingOf is why an offer that could be served is not announced yet, or not any more, for kube-proxy's rules; empty:
+// pendingOf returns the reason why an offer that could be served is not announced yet, or not any more, for kube-proxy's rules; empty:
 // it is.
 func (in *input) pendingOf(o *Offer) lb.Reason {
 	switch {
@@ -88,10 +88,10 @@ func (in *input) servedElsewhere(o *Offer) bool {
 	return !o.LocalTraffic && in.others
 }
 
-// demotion is why an offer's VIPs are announced as the worse way; empty: they are not. A
+// demotionOf returns the reason why an offer's VIPs are announced as the worse way; empty: they are not. A
 // machine whose endpoints all terminate serves on until they have ended, and routers that
-// know a machine with ready ones send new connections there: so somebody announces exactly
-// while somebody can serve.
+// know a machine with ready ones send new connections there: so some machine announces exactly
+// while some machine can serve.
 func demotionOf(o *Offer) lb.Reason {
 	if o.LocalTraffic && o.Endpoints.Terminating {
 		return lb.LocalEndpointsTerminating
@@ -171,7 +171,7 @@ func (in *input) judgeOne(offer *Offer, pool *poolScope, candidates []candidate,
 	return candidates, refused
 }
 
-// noSession is why a machine without sessions announces nothing.
+// noSession returns the reason why a machine without sessions announces nothing.
 func (in *input) noSession() lb.Reason {
 	if len(in.sessions) == 0 {
 		return lb.NoSession
@@ -179,7 +179,7 @@ func (in *input) noSession() lb.Reason {
 	return ""
 }
 
-// sessionRefusal is why a VIP is not announced to a router. A session that lacks
+// sessionRefusal returns the reason why a VIP is not announced to a router. A session that lacks
 // the family is no reason where another one with the same router has it.
 func (in *input) sessionRefusal(i int, scopes []*advertiseScope, vip netip.Addr) lb.Reason {
 	if !slices.ContainsFunc(scopes, func(sc *advertiseScope) bool { return sc.announcedTo[i] }) {
@@ -209,7 +209,7 @@ func (in *input) advertisement(i int, c candidate) Advertisement {
 	return ad
 }
 
-// pods says which pod CIDRs of the Node are to be announced, and which are refused.
+// pods returns the candidates of the Node's pod CIDRs that are to be announced, and the refusals of the others.
 func (in *input) pods() (candidates []candidate, refused []Refusal) {
 	sc := &advertiseScope{}
 	for _, s := range in.sessions {

@@ -21,10 +21,10 @@ type LinkPlan struct {
 	Silent  bool      // it answers for nothing, whoever else does
 	VIPs    []LinkVIP // sorted
 	Offers  []Offer   // of these, sorted
-	// Pending are those of these that kube-proxy on this machine may have no rules for yet, sorted. One that
+	// Pending are the VIPs that kube-proxy on this machine may have no rules for yet, sorted. One that
 	// several Services share is not, while the rules of any that is served are there.
 	Pending []netip.Addr
-	// Refusals are of VIPs that nobody answers for, or that are pending.
+	// Refusals are those of VIPs that no machine answers for, or that are pending.
 	Refusals []Refusal
 }
 
@@ -186,7 +186,7 @@ func (p LinkPlan) Segment(self string, standing func(name string) Standing, witn
 	return seg
 }
 
-// Refused says of each offer of the plan why this machine does not answer for its VIP, sorted.
+// Refused returns the refusal of each offer of the plan for whose VIP this machine does not answer, sorted.
 // owners are sorted.
 func (p LinkPlan) Refused(owners []Owned) []Refusal {
 	all := slices.Clone(p.Refusals)

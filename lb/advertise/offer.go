@@ -13,12 +13,12 @@ import (
 type Endpoints struct {
 	Local int // on this machine
 	Any   int // on all machines, this one included
-	// Terminating says that those of this machine serve while they terminate, and that
+	// Terminating: the endpoints of this machine serve while they terminate, and
 	// others are ready elsewhere.
 	Terminating bool `json:",omitempty"`
-	// Ready says that one of this machine is ready.
+	// Ready: an endpoint of this machine is ready.
 	Ready bool `json:",omitempty"`
-	// NotFollowed says that there is none, and that some would be there if the Service's proxy followed their EndpointSlices.
+	// NotFollowed: there is none, and some would be there if the Service's proxy followed their EndpointSlices.
 	NotFollowed bool `json:",omitempty"`
 }
 
@@ -36,7 +36,7 @@ type Frontend struct {
 // by key. They compare with ==. Empty: there are none, or nobody selects by any.
 type Labels string
 
-// LabelsOf are those of a Service's labels that have one of the keys, which are sorted.
+// LabelsOf returns the labels of a Service that have one of the keys, which are sorted.
 func LabelsOf(labels map[string]string, keys []string) Labels {
 	var all []string
 	for _, k := range keys {

@@ -50,7 +50,7 @@ type SessionPlan struct {
 	Advertisements sorted.List[Advertisement]
 }
 
-// Refusal says why a VIP or a pod CIDR is not announced to a router, or to any when
+// Refusal is the reason why a VIP or a pod CIDR is not announced to a router, or to any when
 // Router is empty. It compares with ==.
 type Refusal struct {
 	Service lb.ServiceKey // zero: of a pod CIDR
@@ -69,7 +69,7 @@ func (r Refusal) Compare(o Refusal) int {
 	)
 }
 
-// Demotion says why a prefix is announced as the worse way, though the machine is not
+// Demotion is the reason why a prefix is announced as the worse way, though the machine is not
 // drained. It compares with ==.
 type Demotion struct {
 	Prefix netip.Prefix

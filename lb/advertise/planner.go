@@ -59,7 +59,7 @@ func (p *Planner) change(gone, put []candidate) {
 	}
 	slices.SortFunc(prefixes, comparePrefixes)
 	prefixes = slices.Compact(prefixes)
-	p.plan.Sessions = slices.Clone(p.plan.Sessions) // somebody may have kept the last plan
+	p.plan.Sessions = slices.Clone(p.plan.Sessions) // a caller may have kept the last plan
 	for i := range p.plan.Sessions {
 		ads := &p.plan.Sessions[i].Advertisements
 		*ads = ads.Edit(p.advertisementsOf(i, prefixes))
@@ -81,7 +81,7 @@ func (p *Planner) demote(prefixes []netip.Prefix) (gone, put []Demotion) {
 	return gone, put
 }
 
-// demotion is why any session announces a prefix as the worse way; empty: none does.
+// demotion returns the reason why any session announces a prefix as the worse way; empty: none does.
 func (p *Planner) demotion(prefix netip.Prefix) lb.Reason {
 	for i := range p.input.sessions {
 		if c, said := p.first(i, prefix); said && c.demotion != "" {

@@ -26,7 +26,7 @@ const (
 	strangerAnswers
 )
 
-// leftAlone says for how long a VIP that another host answers for is left alone, and why.
+// leftAlone holds the time for which a VIP that another host answers for is left alone, and the reason.
 var leftAlone = map[probeResult]struct {
 	period time.Duration
 	reason lb.Reason

@@ -37,7 +37,7 @@ type advertiseScope struct {
 var outside = &poolScope{refusal: lb.VIPOutsidePools}
 
 // poolOf returns the scope of the pool whose ranges hold the address, be it excluded
-// or not: an address that was given before somebody excluded it stays announced.
+// or not: an address that was given before it was excluded stays announced.
 func (in *input) poolOf(vip netip.Addr) *poolScope {
 	for _, p := range in.pools {
 		if p.pool.Covers(vip) {
@@ -65,7 +65,7 @@ func (in *input) poolScope(pool *inventory.Pool) *poolScope {
 	return scope
 }
 
-// poolRefusal is why no VIP of a pool is announced; empty: they are.
+// poolRefusal returns the reason why no VIP of a pool is announced; empty: they are.
 func poolRefusal(pool *inventory.Pool) lb.Reason {
 	if pool.State == inventory.PoolDisabled {
 		return lb.PoolIsDisabled
@@ -87,7 +87,7 @@ func (in *input) advertiseScope(pool *inventory.Pool, advertise *inventory.Adver
 	return sc
 }
 
-// placeRefusal is why nothing is announced from the machines of a rack by an advertisement. Where it
+// placeRefusal returns the reason why nothing is announced from the machines of a rack by an advertisement. Where it
 // names racks and zones, both have to fit.
 func placeRefusal(a *inventory.Advertise, rack, zone string) lb.Reason {
 	switch {
@@ -99,7 +99,7 @@ func placeRefusal(a *inventory.Advertise, rack, zone string) lb.Reason {
 	return ""
 }
 
-// scopesFor are those of the pool's advertisements that announce an offer's VIP from this
+// scopesFor returns the scopes of the pool's advertisements that announce an offer's VIP from this
 // machine, or the reason why none does: that of the one that comes nearest.
 func (p *poolScope) scopesFor(offer *Offer) (fit []*advertiseScope, refusal lb.Reason) {
 	switch {

@@ -14,8 +14,8 @@ import (
 type Segment struct {
 	Self     string
 	Machines []Neighbor // this one included, in the inventory's order
-	// Before are the machines that were active until lately, in the inventory's order: whoever has
-	// not heard of the edit yet goes by them. Empty: those that are active now.
+	// Before are the machines that were active until lately, in the inventory's order: machines that have
+	// not heard of the edit yet go by them. Empty: those that are active now.
 	Before  []string
 	Witness Witness
 	// Resumed is when this machine last went on after it had stood still for so long that others may have taken what it
@@ -39,7 +39,7 @@ type Quorum int
 const (
 	NoQuorum Quorum = iota // it may be cut off: it answers for nothing
 	Careful                // it may be the only one left: it answers for what nobody else answers for
-	Majority               // whoever is not with it is no majority
+	Majority               // the machines that are not with it are no majority
 )
 
 func (q Quorum) String() string { return [...]string{"none", "careful", "majority"}[q] }

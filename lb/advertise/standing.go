@@ -3,7 +3,7 @@ package advertise
 // Standing is the state of another machine of the subnet, as a machine knows it.
 type Standing int
 
-// The standings. The zero value is that of whom nothing is known yet.
+// The standings. The zero value is that of a machine of which nothing is known yet.
 const (
 	Unheard Standing = iota // too early to say
 	Down                    // silent for the detection time, or it has ended its session for good
@@ -20,7 +20,7 @@ func (s Standing) String() string {
 // is distinguished from one that is cut off.
 type Witness int
 
-// What a witness does.
+// The states of a witness.
 const (
 	NoWitness Witness = iota // the subnet has none
 	WitnessSilent

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// joint is for how long the machines that were active before an edit count as well: agents
+	// joint is the time for which the machines that were active before an edit count as well: agents
 	// hear of it within seconds.
 	joint = time.Minute
 	// careful is how often a machine without a majority probes whether it is still the only one that
@@ -41,7 +41,7 @@ const (
 //   - A machine that takes a VIP from one that is gone, or that gives it up, answers at once.
 //   - A VIP of which nothing is known is probed first: what another machine answers for
 //     stays its own. So a machine that begins, or was cut off, takes nothing back.
-//   - A machine that others follow answers on until it hears them, so that somebody answers at every instant.
+//   - A machine that others follow answers on until it hears them, so that some machine answers at every instant.
 //   - Without a majority a machine answers only for what nobody else was just seen to answer for.
 type Succession struct {
 	vips       map[netip.Addr]*tenure
@@ -168,7 +168,7 @@ func (s *Succession) observeActive(now time.Duration, seg *Segment) {
 	}
 }
 
-// lonely is why a machine without a quorum answers for nothing.
+// lonely returns the reason why a machine without a quorum answers for nothing.
 func (s *Succession) lonely(seg Segment) lb.Reason {
 	if seg.Witness == WitnessSilent && !s.newborn {
 		return lb.WitnessSilent

@@ -9,7 +9,7 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// closeMode is whether a session is closed with a NOTIFICATION.
+// closeMode is the way to close a session: with a NOTIFICATION or without one.
 type closeMode bool
 
 const (

@@ -113,7 +113,7 @@ func (s *search) askedRefused() bool {
 	return false
 }
 
-// denyAsked says why the Service cannot have an address that it asks for.
+// denyAsked returns the denial of an address that the Service asks for.
 func (s *search) denyAsked(addr netip.Addr) Denial {
 	pool := s.l.poolOf(addr)
 	switch {
@@ -137,7 +137,7 @@ func (s *search) denyAsked(addr netip.Addr) Denial {
 	return denial
 }
 
-// denyOutside tells an address that a pool leaves out, or that somebody has, from one that no pool has.
+// denyOutside distinguishes an address that a pool excludes, or that has another owner, from one that no pool has.
 func (l *Ledger) denyOutside(addr netip.Addr, k lb.ServiceKey) Denial {
 	for _, p := range l.pools {
 		for _, r := range p.Ranges {
@@ -149,7 +149,7 @@ func (l *Ledger) denyOutside(addr netip.Addr, k lb.ServiceKey) Denial {
 	return Denial{Reason: lb.AddressNotInPool, Address: addr}
 }
 
-// takenDetail is the detail of a denial of what somebody has.
+// takenDetail returns the detail of the denial of an address that has another owner.
 func (l *Ledger) takenDetail(a netip.Addr, k lb.ServiceKey) string {
 	if who := l.TakenBy(a, k); who != "" {
 		return "taken by " + who
@@ -167,10 +167,10 @@ func (s *search) unavailable(a netip.Addr) Denial {
 	return d
 }
 
-// occupied says whether a is reserved for, or held by, somebody who does not share it,
-// or in quarantine after a Service of another namespace: who knows an address must not have it by
-// lying in wait for its owner to let go of it for a moment. A reservation is the operator's
-// word, and outweighs that.
+// occupied returns the denial of an address that is reserved for, or held by, a Service that does not share it,
+// or in quarantine after a Service of another namespace: a Service must not get an address by
+// waiting for its owner to release it for a moment. A reservation is the operator's
+// decision, and outweighs that.
 func (s *search) occupied(a netip.Addr) (denial Denial) {
 	holding, held := s.l.holdings[a]
 	former, resting := s.l.quarantine[a]
@@ -187,8 +187,8 @@ func (s *search) occupied(a netip.Addr) (denial Denial) {
 	return denial
 }
 
-// gate says why a pool does not let the Service in; asked is true when the Service
-// asks for a or it is reserved for it. A reservation is the operator's word for that
+// gate returns the reason why a pool does not admit the Service; asked is true when the Service
+// asks for a or it is reserved for it. A reservation is the operator's decision for that
 // Service, so it outweighs the pool's namespaces and selector.
 func (s *search) gate(pool *pool, addr netip.Addr, asked bool) lb.Reason {
 	switch {
@@ -215,11 +215,11 @@ func (s *search) bars(pool *pool, a netip.Addr, asked bool) lb.Reason {
 	return ""
 }
 
-// MayAdopt says whether a Service that another program gave a may go on having
+// MayAdopt reports whether the ledger may adopt an address for a Service that another program gave
 // it: under the rules for asking for it at the time now, but from a pool of any state, and
-// whoever has it among externalIPs, as with what Plinth gave: packets to it go on as they do. So whoever may write a Service's status
-// can have an address adopted that others have among theirs, and that nobody would get by asking.
-// A Reason other than "" says why not.
+// whatever Service has it among externalIPs, as with an address that Plinth gave: packets to it go on as they do. So a user who
+// may write a Service's status can have an address adopted that others have among theirs, and that no Service would get by
+// asking. A Reason other than "" is the refusal.
 func (l *Ledger) MayAdopt(addr netip.Addr, r Request, now time.Time) lb.Reason {
 	l.endQuarantines(now)
 	s := search{l: l, r: r}
@@ -350,7 +350,7 @@ func (s *search) refused() Decision {
 	return decision
 }
 
-// denials says why what is missing was not found: first what is wrong with the
+// denials returns the reasons why the missing addresses were not found: first the errors of the
 // request, and then pool by pool in order of preference.
 func (s *search) denials() []Denial {
 	if len(s.r.Invalid) > 0 {

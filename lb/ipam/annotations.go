@@ -140,7 +140,7 @@ func (ask *Ask) invalid(a netip.Addr, why string) {
 	ask.Invalid = append(ask.Invalid, Denial{Reason: lb.AddressInvalid, Address: a, Detail: why})
 }
 
-// unfit says why an address can be nobody's VIP.
+// unfit returns the reason why an address cannot be a VIP; empty: it can.
 func unfit(addr netip.Addr) string {
 	switch {
 	case addr.Is4In6():

@@ -14,7 +14,7 @@ type Denial struct {
 	Pool    string
 	Family  lb.Family
 	Address netip.Addr
-	Holder  lb.ServiceKey // who has it, who had it, or whom it is kept for
+	Holder  lb.ServiceKey // that has it, had it, or that it is kept for
 	Until   time.Time     // when a quarantine ends
 	Detail  string
 }

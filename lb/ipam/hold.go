@@ -108,8 +108,8 @@ func (s *State) release(addr netip.Addr, k lb.ServiceKey, now time.Time) bool {
 }
 
 // Quarantine puts free addresses into quarantine of which it was written down, each until its
-// time. One that is in quarantine already was given to its last owner by whoever's ends later: another
-// leader may have given it, and had it back, while this one stood still.
+// time. Of two quarantines of an address the one that ends later counts, with its owner: another
+// leader may have given the address, and had it back, while this one stood still.
 func (s *State) Quarantine(all []Quarantined, now time.Time) {
 	for _, r := range all {
 		if known := s.ledger.quarantineOf(r.Addr); r.Until.After(now) && r.Until.After(known.Until) {

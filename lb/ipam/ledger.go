@@ -275,7 +275,7 @@ func (c holding) clashes(h Holder) bool {
 	})
 }
 
-// refuses says why h may not join, and which holder stands in the way.
+// refuses returns the reason why a holder may not join, and the holder that stands in the way.
 func (c holding) refuses(holder Holder) (lb.Reason, lb.ServiceKey) {
 	if c.foreign() {
 		return lb.AddressInUse, lb.ServiceKey{}

@@ -76,7 +76,7 @@ type Write struct {
 	Holders   []lb.ServiceKey
 	ParentUID string
 	Confirm   bool // only if the Service still is the one of that UID
-	Released  bool // only if nobody is served any more whom the object names
+	Released  bool // only if no Service that the object names is served any more
 	Renew     bool // of an Update: the object names the Service already, and is to be another version of it
 }
 

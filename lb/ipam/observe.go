@@ -66,7 +66,7 @@ func (s *State) ObserveDeleted(addr netip.Addr, uid string, now time.Time) Effec
 	return s.out.take()
 }
 
-// Resume notes that an address is held still that was to be released: by those whom its object
+// Resume notes that an address that was to be released is still held: by the Services that its object
 // names.
 func (s *State) Resume(o Object, newcomers []Holder) Effects {
 	if x := s.addresses.of(o.Addr); x.object != nil && x.object.Version == o.Version {
@@ -84,7 +84,7 @@ func (s *State) Deleted(o Object) {
 	})
 }
 
-// enter has the ledger know all whom an object names. Those it did not know are looked at.
+// enter adds all holders that an object names to the ledger. The Services of new ones are reconciled.
 func (s *State) enter(object Object, newcomers []Holder) {
 	s.addresses.learn(object.Addr, func(x *addressRecord) { x.object, x.releasing = &object, lb.ServiceKey{} })
 	for _, key := range object.Holders {
@@ -104,7 +104,7 @@ func (s *State) enter(object Object, newcomers []Holder) {
 	s.ledger.HeldSince(object.Addr, object.Created)
 }
 
-// evictUnnamed strikes out who was granted an address here and is not named by its object:
+// evictUnnamed removes the holders that were granted an address here and that its object does not name:
 // another leader, or one that is gone, was faster. They look for another address.
 func (s *State) evictUnnamed(o Object) {
 	c, _ := s.Holding(o.Addr)

@@ -34,7 +34,7 @@ func (all pendings) note(request Request, decision Decision) {
 	all[request.Service] = p
 }
 
-// where returns those whom something may help; who waits longest comes first.
+// where returns the pending Services that helps reports; the one that is pending longest comes first.
 func (all pendings) where(helps func(lb.ServiceKey, *pending) bool) []lb.ServiceKey {
 	var some []lb.ServiceKey
 	for k, p := range all {
@@ -58,8 +58,8 @@ func anyone(lb.ServiceKey, *pending) bool { return true }
 // room for others beside it. Who gets less than it asks for is pending from this moment:
 // others may release what it lacks before it is told.
 //
-// Who is refused must not keep what it never had: it has to give back what it holds and
-// neither it nor anybody who reads its status was told of. One family was acquired and the
+// A refused Service must not keep an address that it never had: it has to release those that it holds and that
+// neither its decision nor its status showed. One family was acquired and the
 // other could not be, or an earlier Service of its name held it.
 func (s *State) Request(r Request, now time.Time) (Decision, Effects) {
 	d, changed := s.grant(r, now)
@@ -157,14 +157,14 @@ func (s *State) revert(a netip.Addr, k lb.ServiceKey) {
 	s.blockShown(a)
 }
 
-// OfferAll grants those that are pending what they may have by now.
+// OfferAll grants pending Services the addresses that they may have by now.
 func (s *State) OfferAll(now time.Time) Effects {
 	s.offer(now, anyone, func() bool { return false })
 	return s.out.take()
 }
 
-// offerFreed offers an address that has become free, until somebody has it. Those that were
-// told who holds it are told anew.
+// offerFreed offers an address that has become free to pending Services, until one has it. Those that were
+// told its holder are told anew.
 func (s *State) offerFreed(a netip.Addr, now time.Time) {
 	s.offer(now, func(_ lb.ServiceKey, p *pending) bool { return p.mayTake(a) }, func() bool {
 		_, held := s.Holding(a)
@@ -173,7 +173,7 @@ func (s *State) offerFreed(a netip.Addr, now time.Time) {
 	s.out.retry(0, s.where(func(k lb.ServiceKey, _ *pending) bool { return s.wasDenied(k, a) })...)
 }
 
-// offerSharers offers what those may share by now that are pending, since k joined or left
+// offerSharers offers pending Services the addresses that they may share by now, since k joined or left
 // others at an address, or serves other ports there.
 func (s *State) offerSharers(k lb.ServiceKey, now time.Time) {
 	s.offer(now, func(o lb.ServiceKey, p *pending) bool {
@@ -181,9 +181,9 @@ func (s *State) offerSharers(k lb.ServiceKey, now time.Time) {
 	}, func() bool { return false })
 }
 
-// offer grants, until done, those that are pending what they may have by now; who waits
-// longest comes first, and all of them before whoever asks next. What they are granted they
-// acquire when they are reconciled. Those that may join them there are looked at once,
+// offer grants, until done, pending Services the addresses that they may have by now; the one that is pending
+// longest comes first, and all of them before the next request. They acquire the granted addresses
+// when they are reconciled. Services that may join them there are reconciled once,
 // however many were granted something.
 func (s *State) offer(now time.Time, helps func(lb.ServiceKey, *pending) bool, done func() bool) {
 	joinable := map[string]bool{} // namespaces

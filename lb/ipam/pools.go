@@ -34,8 +34,8 @@ func (s *stock) grow(r run) {
 	}
 }
 
-// full says that nothing is free, by the number that the inventory gives: it stays the same
-// while Services are pending, who would else be told anew with each address that is given.
+// full describes a stock without free addresses, by the size that the inventory gives: that stays the same
+// while Services are pending, which would else be told anew with each address that is given.
 func (s *stock) full() string {
 	if s.size == 1 {
 		return "its address is held or reserved"

@@ -66,8 +66,8 @@ func (l *Ledger) Quarantine(quarantined Quarantined) {
 	l.quarantineInPool(quarantined)
 }
 
-// quarantineInPool has the pool of an address know, if it has one. What is kept for somebody is in no
-// pool's gift, in quarantine or not.
+// quarantineInPool adds the quarantine of an address to its pool, if it has one. An address that is kept for a
+// Service is none that a pool may give, in quarantine or not.
 func (l *Ledger) quarantineInPool(r Quarantined) {
 	if s := l.stockOf(r.Addr); s != nil && !l.isKept(r.Addr) {
 		s.free.take(r.Addr)

@@ -62,7 +62,7 @@ func (h Holder) equal(o Holder) bool {
 	return h.Service == o.Service && h.Sharing == o.Sharing && h.Backends == o.Backends && slices.Equal(h.Ports, o.Ports)
 }
 
-// refusesToShare says why one holder cannot hold a VIP beside another; empty: it can.
+// refusesToShare returns the reason why one holder cannot hold a VIP beside another; empty: it can.
 func (h Holder) refusesToShare(holder Holder) lb.Reason {
 	switch {
 	case h.Sharing == "":
@@ -79,7 +79,7 @@ func (h Holder) refusesToShare(holder Holder) lb.Reason {
 	return ""
 }
 
-// Want says which families a Service asks for: spec.ipFamilies under
+// Want holds the families that a Service asks for: spec.ipFamilies under
 // spec.ipFamilyPolicy. SingleStack has a First alone; RequireDualStack a Second
 // too; PreferDualStack a Second that is Optional, and then either will do.
 type Want struct {
@@ -93,7 +93,7 @@ func (w Want) has(f lb.Family) bool { return f != lb.NoFamily && (f == w.First |
 // dual reports whether both families are asked for.
 func (w Want) dual() bool { return w.Second != lb.NoFamily }
 
-// families are those that are asked for, in order.
+// families returns the families that are asked for, in order.
 func (w Want) families() []lb.Family {
 	if w.dual() {
 		return []lb.Family{w.First, w.Second}

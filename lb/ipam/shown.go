@@ -106,8 +106,8 @@ func (s *State) unblock(a netip.Addr, now time.Time) {
 	s.offerFreed(a, now)
 }
 
-// explainShown says of each address that is denied since a status shows it why that is so.
-// The name of a Service of another namespace is told to nobody.
+// explainShown adds the reason to the denial of each address that is denied since a status shows it.
+// The name of a Service of another namespace is not disclosed.
 func (s *State) explainShown(key lb.ServiceKey, denials []Denial) {
 	for index, d := range denials {
 		x := s.addresses.of(d.Address)

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// use is a block of addresses that is somebody's already, so that no VIP is given from it.
+// use is a block of addresses that has an owner already, so that no VIP is given from it.
 type use struct {
 	netip.Prefix
 	who string
@@ -110,7 +110,7 @@ func unused(runs []run, used []use) (rest []run) {
 	return rest
 }
 
-// usedBy returns the block of an address that is somebody's already.
+// usedBy returns the block of an address that has an owner already.
 func (x *poolIndex) usedBy(a netip.Addr) (u use, used bool) {
 	i := sort.Search(len(x.used), func(i int) bool { return a.Less(x.used[i].Addr()) }) - 1
 	if i < 0 || !x.used[i].Contains(a) {

@@ -20,6 +20,6 @@
 //
 // That an endpoint has arrived on this machine is what the health check node port of a
 // Service with externalTrafficPolicy Local says: it counts the ready ones, and changes after
-// the commit. /healthz says nothing of a VIP: a sync can end after an event without having
+// the commit. /healthz is no evidence for a VIP: a sync can end after an event without having
 // seen it.
 package kubeproxy

@@ -22,7 +22,7 @@ var localHTTP = http.Client{
 	Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: healthTimeout}).DialContext},
 }
 
-// errNoHealthCheck says that none of the addresses has the health check node port open.
+// errNoHealthCheck means that none of the addresses has the health check node port open.
 var errNoHealthCheck = errors.New("no health check node port answers")
 
 // readyHere is how many endpoints of this machine are ready, as kube-proxy has them in its

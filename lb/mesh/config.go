@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// DefaultTimers are those of a link whose Config has none.
+// DefaultTimers are the timers of a link whose Config has none.
 var DefaultTimers = bfd.Timers{Interval: 100 * time.Millisecond, Multiplier: 3}
 
 // Machine is another machine of a subnet.
@@ -72,7 +72,7 @@ type LinkState struct {
 	Resumed time.Duration
 }
 
-// Standing is that of the machine of a name; [advertise.Unheard] where there is none.
+// Standing returns the standing of the machine of a name; [advertise.Unheard] where there is none.
 func (s LinkState) Standing(name string) advertise.Standing {
 	for _, m := range s.Machines {
 		if m.Name == name {

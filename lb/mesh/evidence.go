@@ -2,7 +2,7 @@ package mesh
 
 import "time"
 
-// evidence says until when what this process knows may be acted on. Times are on the clock of
+// evidence determines the deadline until which this process may act on what it knows. Times are on the clock of
 // package uptime.
 //
 // A process that was stopped and goes on finds requests in its queues, and sessions that look

@@ -80,7 +80,7 @@ func (l *link) wakeUp() {
 	}
 }
 
-// turn takes in what the sessions know, and asks whom it is time to ask.
+// turn observes the state of the sessions, and asks the machines that it is time to ask.
 func (l *link) turn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -73,8 +73,8 @@ func (m *Mesh) sorted() []*link {
 	return all
 }
 
-// Acted says that what follows from states is in force: that this machine answers for nothing any more that others may have taken
-// while this process stood still.
+// Acted confirms that the caller has acted on states: that this machine answers for nothing any more that others may have taken
+// over while this process stood still.
 func (m *Mesh) Acted(on []LinkState) {
 	for _, state := range on {
 		m.mu.Lock()

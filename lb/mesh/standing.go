@@ -87,7 +87,7 @@ func (p *peer) cameUp(now time.Duration, facts facts) {
 	}
 }
 
-// end is that nothing is waited for any more.
+// end sets a standing for which nothing is waited for any more.
 func (p *peer) end(s advertise.Standing) { p.standing, p.lostAt, p.holdEnds = s, 0, 0 }
 
 // observeHandOver: a peer whose kernel fell silent meanwhile stays Down until it is heard.

@@ -11,7 +11,7 @@ import (
 // ignores a change of a neighbour within a second of another.
 var burst = [...]time.Duration{0, 60 * time.Millisecond, 250 * time.Millisecond, 1400 * time.Millisecond, 2500 * time.Millisecond, 3600 * time.Millisecond}
 
-// asReply tells which of them are sent as a reply, too: with the probes of a careful claim
+// asReply marks those of them that are sent as a reply, too: with the probes of a careful claim
 // that is a dozen frames.
 var asReply = [len(burst)]bool{0: true, 2: true, 4: true}
 

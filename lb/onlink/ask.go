@@ -56,10 +56,10 @@ func (r *Responder) AskAll(ctx context.Context, subnet netip.Prefix, addr netip.
 	return r.ask(ctx, subnet, addr, tries, every, inquiry{all: true})
 }
 
-// Probe is [Responder.Ask] without a word of who asks: by an ARP probe (RFC 5227, section
+// Probe asks as [Responder.Ask] does, but without this machine's address: by an ARP probe (RFC 5227, section
 // 2.1.1), of which no cache learns anything, or by the solicitation of duplicate address detection
-// (RFC 4862, section 5.4.2). Whoever has an address of IPv6 answers that to all hosts and overrides
-// what their caches have (RFC 4861, section 7.2.4): who only wants to know takes [Responder.Ask].
+// (RFC 4862, section 5.4.2). A host that has an address of IPv6 answers that to all hosts and overrides
+// the entries of their caches (RFC 4861, section 7.2.4): a caller that only wants to know takes [Responder.Ask].
 func (r *Responder) Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
 	return r.ask(ctx, subnet, addr, tries, every, inquiry{anonymous: true})
 }
@@ -99,7 +99,7 @@ func (l *link) ask(ctx context.Context, addr netip.Addr, tries int, every time.D
 	return answers, nil
 }
 
-// doubts asks the machines for their MACs where somebody else seems to have a VIP, and reports whether they may still answer: it may be
+// doubts asks the machines for their MACs where a stranger seems to have a VIP, and reports whether they may still answer: it may be
 // one that was not there when it was asked last. For a stranger that stays they are asked again after macRefresh.
 func (l *link) doubts(addr netip.Addr, answers []MAC) bool {
 	l.mu.Lock()

@@ -4,8 +4,8 @@
 // A [Responder] is set whole ([Responder.Set]): for each link the addresses to claim, those
 // that others claim, and the other machines. It answers requests for its claims with the MAC
 // of the interface that has the machine's own address in the subnet, announces what is new,
-// and tells in [Responder.State] what it hears: which machine, or which stranger, claims an
-// address, and why a link cannot work. [Responder.Ask] and [Responder.Probe] ask the wire.
+// and reports in [Responder.State] what it hears: the machine, or the stranger, that claims an
+// address, and the reason why a link cannot work. [Responder.Ask] and [Responder.Probe] ask the wire.
 //
 // A link has one packet socket, for ARP (RFC 826) or for ICMPv6, with a filter in the kernel
 // that lets through what the link has to hear, so that a noisy LAN wakes nobody. The kernel

@@ -72,7 +72,7 @@ func answerTo(packet packet, mac MAC, owns func(netip.Addr) bool) []byte {
 	return advertisement(packet.mac, packet.sender, flagOverride|flagSolicited, packet.asks, mac)
 }
 
-// announcement tells the link that addr is at mac: a gratuitous ARP request (RFC 5227,
+// announcement returns the frame that announces addr at mac: a gratuitous ARP request (RFC 5227,
 // section 2.3) or an unsolicited neighbour advertisement (RFC 4861, section 7.2.6).
 func announcement(mac MAC, addr netip.Addr) []byte {
 	if addr.Is4() {

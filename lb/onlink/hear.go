@@ -18,7 +18,7 @@ const (
 	notifyInterval = time.Second
 )
 
-// onAssertion takes in that somebody else says to have an address.
+// onAssertion observes a frame of another host that says to have an address.
 func (l *link) onAssertion(packet packet, now time.Duration) {
 	for w := range l.waiting {
 		w.take(packet)

@@ -22,7 +22,7 @@ type networkInterface struct {
 	carrier  bool // it is up, and so is its link: what is sent leaves it
 }
 
-// interfaces are those of this machine, and where its addresses are.
+// interfaces holds the interfaces of this machine, and its addresses on them.
 type interfaces struct {
 	byIndex map[int]networkInterface
 	having  map[netip.Addr][]int // interfaces that have the address, sorted

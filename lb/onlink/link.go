@@ -194,7 +194,7 @@ func (l *link) open(was networkInterface) {
 	}
 }
 
-// reasonOf says why a packet socket could not be opened.
+// reasonOf returns the reason why a packet socket could not be opened.
 func reasonOf(err error) lb.Reason {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return lb.CapabilityMissing
@@ -273,7 +273,7 @@ func (l *link) isOn(f networkInterface) bool {
 	return l.on.index == f.index
 }
 
-// uses tells whether an address that came to an interface or left it matters to the link.
+// uses reports whether an address that came to an interface or left it matters to the link.
 func (l *link) uses(addr netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,13 +335,13 @@ func (l *link) claims(addr netip.Addr) bool {
 	return v != nil && v.claimed
 }
 
-// mayAnswer tells whether the time until which claims are answered has not passed.
+// mayAnswer reports whether the time until which claims are answered has not passed.
 func (l *link) mayAnswer(now time.Duration) bool {
 	until := l.responder.options.AnswersUntil
 	return until == nil || now < until(l.config.Subnet)
 }
 
-// send sends a frame. What fails is sent again or asked for again by whoever lacks it.
+// send sends a frame. One that fails is sent again, or asked for again by the host that lacks it.
 func (l *link) send(frame []byte) {
 	if l.socket != nil && l.reason == "" {
 		if err := l.socket.send(frame); err != nil {

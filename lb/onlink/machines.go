@@ -90,7 +90,7 @@ func (l *link) learn(addr netip.Addr, m *machine, mac MAC, now time.Duration) {
 	}
 }
 
-// isLearning tells whether a machine may still answer for the first time.
+// isLearning reports whether a machine may still answer for the first time.
 func (l *link) isLearning() bool {
 	for _, m := range l.machines {
 		if len(m.macs) == 0 && m.attempts <= fastRetries {

@@ -157,7 +157,7 @@ func (r *Responder) unwatch(err error) {
 	}
 }
 
-// concerns tells whether notifications are of an interface that a link is on, or of an
+// concerns reports whether notifications are of an interface that a link is on, or of an
 // address that one uses. Interfaces of pods come and go all the time.
 func (r *Responder) concerns(b []byte) bool {
 	messages, err := syscall.ParseNetlinkMessage(b)
@@ -176,7 +176,7 @@ func (r *Responder) concerns(b []byte) bool {
 	return false
 }
 
-// State tells how each link does, sorted by subnet.
+// State returns the state of each link, sorted by subnet.
 func (r *Responder) State() []LinkState {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -73,7 +73,7 @@ func attach(fd int, p program) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
 }
 
-// isOn tells whether the socket is still bound to an interface: one that went, even for a
+// isOn reports whether the socket is still bound to an interface: one that went, even for a
 // moment and with the same index, has unbound it.
 func (s *packetSocket) isOn(index int) bool {
 	conn, err := s.file.SyscallConn()

@@ -7,7 +7,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// LinkState is how a link does. Times are on the clock of package uptime.
+// LinkState is the state of a link. Times are on the clock of package uptime.
 type LinkState struct {
 	Link
 	Interface string // that has the machine's address; empty: none

@@ -224,7 +224,7 @@ func (m reader) decode(body []byte) (route routing.Route, ours bool) {
 	return route, true
 }
 
-// kindOf tells from the table and the metric what a route is for.
+// kindOf returns the kind of a route by its table and metric.
 func (m mark) kindOf(raw rawRoute) (routing.Kind, bool) {
 	for _, k := range []routing.Kind{routing.Unicast, routing.Unreachable, routing.UnreachableForwarded} {
 		if raw.table == uint32(tableOf(k)) && raw.metric == m.metricOf(k) {

@@ -15,7 +15,7 @@ const (
 	dumpAttempts  = 10
 )
 
-// errInterrupted says that the table changed while it was read: what was read may
+// errInterrupted means that the table changed while it was read: the result may
 // lack routes that are there.
 var errInterrupted = errors.New("the routing table changed while it was being read")
 

@@ -73,7 +73,7 @@ func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) 
 	return check.found, check.err
 }
 
-// order is that in which settings are to be changed: by name, but first what is about router
+// order compares settings by the order in which they are to be changed: by name, but first those of router
 // advertisements. A kernel that begins to forward forgets at once the default routes of links
 // whose accept_ra is not 2 (rt6_purge_dflt_routers of Linux), until the next advertisement.
 func order(setting, other Setting) int {

@@ -58,7 +58,7 @@ func NewTable(o Options) *Table {
 	return &Table{mark: mark{o.Protocol, o.Metric}, attempts: dumpAttempts, families: [2]uint8{unix.AF_INET, unix.AF_INET6}}
 }
 
-// State says how much of what was wanted the kernel holds.
+// State holds the numbers of desired routes and of those that the kernel has, and the failures.
 type State struct {
 	Want, Have int
 	Changed    int       // routes written or deleted by this call
@@ -74,7 +74,7 @@ type Failure struct {
 
 func (f Failure) String() string { return f.Route.String() + ": " + f.Err.Error() }
 
-// ErrForeign says that another program's route has the destination and the
+// ErrForeign means that another program's route has the destination and the
 // metric that ours would have. It is left alone.
 var ErrForeign = errors.New("another program's route has this destination and metric")
 

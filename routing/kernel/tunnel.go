@@ -23,7 +23,7 @@ const (
 	overhead6 = 14 + 8 + 8 + 40
 )
 
-// deviceNames are those that the tunnel's device can have. The second is for the time of a
+// deviceNames are the names that the tunnel's device can have. The second is for the time of a
 // change of the port or network, which no device can change.
 var deviceNames = []string{routing.TunnelDevice, routing.TunnelDevice + "-2"}
 
@@ -257,7 +257,7 @@ func adjustDevice(link netlink.Link, want routing.Tunnel, mtu int) error {
 	return err
 }
 
-// mtus are those that links are known to have, by their index.
+// mtus holds the known MTUs of links, by their index.
 type mtus map[int]int
 
 // overhead returns the bytes that a tunnel with this end adds to a packet.

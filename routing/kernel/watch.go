@@ -56,7 +56,7 @@ func (t *Table) watcher() watcher {
 	return watcher{mark: t.mark, port: t.conn.port, wanted: &t.wanted, tunnel: &t.tunnel, entries: &t.entries, mtus: &t.mtus}
 }
 
-// watcher tells events that concern us from others.
+// watcher distinguishes events that concern us from others.
 type watcher struct {
 	mark
 	port    uint32 // of the socket that we write with
