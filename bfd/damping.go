@@ -2,7 +2,7 @@ package bfd
 
 import "time"
 
-// Steady is how long something has to be up for its past losses to be forgotten.
+// Steady is the time that a path has to be up for its past losses to be forgotten.
 const Steady = 30 * time.Second
 
 const (
@@ -18,7 +18,7 @@ type Damping struct {
 	flaps int // losses in a row, each after less than Steady, but for the first
 }
 
-// Lost takes in a loss after so long a time up, and returns for how long to hold back.
+// Lost observes a loss after so long a time up, and returns the time to hold back.
 func (d *Damping) Lost(up time.Duration) time.Duration {
 	if up >= Steady {
 		d.flaps = 0
@@ -30,5 +30,5 @@ func (d *Damping) Lost(up time.Duration) time.Duration {
 	return min(firstHold<<min(d.flaps-2, 10), maxHold)
 }
 
-// Flaps is how often in a row it was lost. Above 1 it flaps.
+// Flaps returns the number of losses in a row. Above 1 the path flaps.
 func (d *Damping) Flaps() int { return d.flaps }

@@ -69,7 +69,7 @@ func (d *detector) accepts(p packet) bool {
 	return d.state != AdminDown && (p.yours == 0 || p.yours == d.local)
 }
 
-// receive takes in a packet that the session accepts (RFC 5880, section 6.8.6).
+// receive observes a packet that the session accepts (RFC 5880, section 6.8.6).
 func (d *detector) receive(packet packet, now time.Time) Event {
 	// FRR sets its session up anew when BGP comes up. A peer that lost the path keeps its
 	// discriminator, and reports itself down.
@@ -177,7 +177,7 @@ func (d *detector) detectionTime() time.Duration {
 	return time.Duration(d.remoteMult) * max(d.agreedRx, d.remoteTx)
 }
 
-// interval is how far apart packets are sent: the longer one of what both ends ask for (RFC
+// interval returns the interval between packets that are sent: the longer one of those that both ends ask for (RFC
 // 5880, section 6.8.7).
 func (d *detector) interval() time.Duration { return max(d.agreedTx, d.remoteRx) }
 

@@ -1,7 +1,7 @@
 // Package bfd runs sessions of Bidirectional Forwarding Detection (RFC 5880) over UDP, over
 // one hop (RFC 5881) or several (RFC 5883), with routers or between machines.
 //
-// What a session needs are its [Terms]: two addresses and the timers. [Listeners.Open] opens
+// The settings of a session are its [Terms]: two addresses and the timers. [Listeners.Open] opens
 // its sockets, [Session.Begin] has it send. What it tells is a [Status], which says where it
 // stands and how often the path was lost, and [Session.Changed], which receives a value when
 // that is another one. Nobody who is slow to look holds up the packets, and no loss is missed
@@ -16,7 +16,7 @@
 // session, by the same discriminator. Otherwise a session ends as AdminDown, which says
 // nothing about the path.
 //
-// What is lost again and again is not to be used at once each time that it comes back:
+// A path that is lost again and again is not to be used at once each time that it comes back:
 // [Damping] determines the time to wait. It is for the user of a session (RFC 5882, section
 // 3.2), which knows the cost of a loss.
 //

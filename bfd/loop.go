@@ -66,7 +66,7 @@ func (l *loop) onPacket(arrival arrival, now time.Time) {
 	l.publish(l.detector, event)
 }
 
-// note keeps when the peer was heard.
+// note records the time at which the peer was heard.
 func (l *loop) note(a arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *loop) sendDue(now time.Time) time.Time {
 // nothing arrives.
 func (l *loop) send(final bool) { _, _ = l.conn.Write(l.next(final).encode()) }
 
-// adminDownPackets is how often the end of a session is sent: any of them may get lost.
+// adminDownPackets is the number of packets that end a session: any of them may get lost.
 const adminDownPackets = 3
 
 // end hands the session over to the next process if it can, or shuts it down.

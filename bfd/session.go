@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// startDelay is how long a new session receives before it sends. In that time a
+// startDelay is the time that a new session receives before it sends. In that time a
 // packet arrives from a peer that still has the session of an earlier process up,
 // and FRR, which sets its end up only once BGP is up, has done so.
 const startDelay = time.Second
@@ -38,7 +38,7 @@ type Session struct {
 	heard  Heard
 }
 
-// farewell is how a session ends.
+// farewell is the way in which a session ends.
 type farewell struct {
 	ctx      context.Context
 	handOver time.Duration // above 0: how long the peer is asked to keep the session up

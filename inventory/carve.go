@@ -266,7 +266,7 @@ func (c *carver) roomier(code Code) string {
 	return fmt.Sprintf("spec.podNetwork.rackPrefix.%s: %d", family, length)
 }
 
-// bitsFor is how many bits tell n things apart.
+// bitsFor returns the number of bits that number n things.
 func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
 
 // countOf returns the number of things that fit into so many bits, in words.

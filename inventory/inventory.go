@@ -102,7 +102,7 @@ func PasswordIn(text string) string {
 // Learn is the set of routes that a machine accepts from a router.
 type Learn string
 
-// What can be learned.
+// The routes that can be learned.
 const (
 	LearnNothing Learn = "none"    // the default: every route of the router's is rejected
 	LearnDefault Learn = "default" // 0.0.0.0/0 and ::/0 alone
@@ -182,7 +182,7 @@ type Pool struct {
 	Selectors          []Selector // of Services, of which one has to match; empty: all
 	State              PoolState
 	Advertise          []Advertise // one at least; see [Advertise]
-	Via                Via         // as it was written; empty: nobody said
+	Via                Via         // as it was written; empty: none was written
 	// Links are the subnets that addresses of the pool are announced on, in place of BGP, sorted; see [Inventory.LinkSubnet].
 	Links []netip.Prefix
 }

@@ -2,7 +2,7 @@ package inventory
 
 import "net/netip"
 
-// Lengths of the blocks that racks and machines get where nobody says otherwise.
+// Default lengths of the blocks that racks and machines get.
 const (
 	rackPrefix4, nodePrefix4 = 20, 24
 	rackPrefix6, nodePrefix6 = 56, 64

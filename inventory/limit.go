@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Limit is how many of all machines, or VIPs, one change may take away. Its zero value is
+// Limit is the number of machines, or VIPs, of all, that one change may take away. Its zero value is
 // none.
 type Limit struct {
 	kind limitKind

@@ -15,7 +15,7 @@ const (
 	ViaLink Via = "link" // by ARP (RFC 826) and neighbour discovery (RFC 4861), on the subnet itself
 )
 
-// Defaults of a link where nobody says otherwise.
+// Defaults of the settings of a link.
 const (
 	defaultLinkInterval  = 100 * time.Millisecond
 	defaultAnnounceEvery = time.Minute

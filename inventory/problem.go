@@ -61,7 +61,7 @@ type Problem struct {
 	Related    []Position // other places that have to do with it
 }
 
-// Position is where the problem stands.
+// Position returns the place of the problem.
 func (p Problem) Position() Position { return Position{p.Source, p.Line, p.Column} }
 
 // String prints the problem in one line:
@@ -158,10 +158,10 @@ func (ps Problems) Sorted() Problems {
 	return ps
 }
 
-// RackPath is how problems name a rack.
+// RackPath returns the path by which problems name a rack.
 func RackPath(rack string) string { return "spec.racks[" + rack + "]" }
 
-// MachinePath is how problems name a machine.
+// MachinePath returns the path by which problems name a machine.
 func MachinePath(rack, machine string) string { return RackPath(rack) + ".machines[" + machine + "]" }
 
 // ProblemAt is a problem about a rack or machine of the inventory.
@@ -172,7 +172,7 @@ func (inv *Inventory) ProblemAt(path string, p Problem) Problem {
 	return p
 }
 
-// namesTold is how many names a problem tells: with what stands around them they fit into an Event.
+// namesTold is the number of names that a problem lists: with the text around them they fit into an Event.
 const namesTold = 5
 
 // Abridged joins the first five names and counts the rest.

@@ -12,7 +12,7 @@ type Selector struct {
 	MatchExpressions []Requirement
 }
 
-// Operator is how a requirement compares.
+// Operator is the comparison of a requirement.
 type Operator string
 
 // The operators of a label selector.

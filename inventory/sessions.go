@@ -189,7 +189,7 @@ func FirstOf(addrs []netip.Addr, ipv4 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// Defaults of settings that nobody made.
+// Defaults of the settings of sessions.
 const (
 	DefaultHoldTime    = 9 * time.Second
 	DefaultRestartTime = 60 * time.Second

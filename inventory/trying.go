@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// defaultSessionTrial is how long a session has to come up under new terms where safety does not
+// defaultSessionTrial is the time that a session has to come up under new terms where safety does not
 // say. Routers that have ended a session take a new one after 5 to 10 s.
 const defaultSessionTrial = 30 * time.Second
 
-// Trial is how long a session that is tried under new terms has to come up; 0: nothing is tried.
+// Trial returns the time that a session that is tried under new terms has to come up; 0: nothing is tried.
 func (s Safety) Trial() time.Duration { return s.SessionTrial.Or(defaultSessionTrial) }
 
 // trying are sessions with some routers that are as another inventory has them.

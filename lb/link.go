@@ -26,7 +26,7 @@ func (p LinkProblem) Compare(o LinkProblem) int {
 	return cmp.Or(vip.Compare(other), cmp.Compare(p.On, o.On), cmp.Compare(p.Reason, o.Reason), cmp.Compare(p.Detail, o.Detail))
 }
 
-// String is how the problem stands in the message.
+// String returns the problem as it stands in the message.
 func (p LinkProblem) String() string {
 	s := p.On + " " + string(p.Reason)
 	if p.Detail != "" {

@@ -1,6 +1,6 @@
 package lb
 
-// What the programs write for each other into objects of Kubernetes.
+// The names of fields that the programs write for each other into objects of Kubernetes.
 const (
 	// LoadBalancerClass is the class of the Services that Plinth answers besides those
 	// without one.

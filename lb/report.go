@@ -103,7 +103,7 @@ type Counts struct {
 	MoreDown                                       int           // others that do not count
 }
 
-// String is how the counts stand in the message.
+// String returns the counts as they stand in the message.
 func (c Counts) String() string {
 	s := c.Numbers()
 	if len(c.Down) > 0 || c.MoreDown > 0 {
@@ -170,7 +170,7 @@ type DownSession struct {
 	Cause  string // as docs/reference/reasons.md has it, or [CauseLacksPodCIDRs]
 }
 
-// String is how the session stands in the message.
+// String returns the session as it stands in the message.
 func (d DownSession) String() string {
 	if d.Router == "" {
 		return d.Cause
@@ -228,7 +228,7 @@ type RulesLost struct{ Gone, Of int }
 // All reports whether the machine can serve nothing.
 func (l RulesLost) All() bool { return l.Gone > 0 && l.Gone == l.Of }
 
-// String is how it stands in the message.
+// String returns the numbers as they stand in the message.
 func (l RulesLost) String() string {
 	return fmt.Sprintf("%s: kube-proxy's rules are gone for %d of %d VIPs", ProxyRulesLost, l.Gone, l.Of)
 }
@@ -239,7 +239,7 @@ type Setting struct {
 	Want        string // empty: all that is said is in Name
 }
 
-// String is how the setting stands in the message.
+// String returns the setting as it stands in the message.
 func (s Setting) String() string {
 	if s.Want == "" {
 		return s.Name
@@ -247,7 +247,7 @@ func (s Setting) String() string {
 	return s.Name + " is " + s.Value + " and should be " + s.Want
 }
 
-// maxSettings is how many settings a message names: they often differ link by link.
+// maxSettings is the number of settings that a message names: they often differ link by link.
 const maxSettings = 3
 
 // NameSettings has the report name the first of these settings.
@@ -273,7 +273,7 @@ type TrialReport struct {
 
 const trialMark = "on trial "
 
-// String is how the report stands in the message.
+// String returns the report as it stands in the message.
 func (r TrialReport) String() string {
 	said := make([]string, 0, len(r.Sessions))
 	for _, router := range slices.Sorted(maps.Keys(r.Sessions)) {

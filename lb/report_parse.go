@@ -24,7 +24,7 @@ func ParseReport(message string) Report {
 	return report
 }
 
-// countsForm is how a message begins.
+// countsForm matches the beginning of a message.
 var countsForm = regexp.MustCompile(`^routes (\d+)/(\d+), sessions (\d+)/(\d+)( with all pod CIDRs)?(?s:: (.+))?$`)
 
 // parseCounts reads the first part of a message. What is not as String prints it, is not counted.
@@ -88,7 +88,7 @@ func (r *Report) take(part string) (rest string, known bool) {
 	return part, false
 }
 
-// unreadForm is how an agent says that it does not read the accepted inventory: that this is of a newer format, or why else.
+// unreadForm matches the part by which an agent reports that it does not read the accepted inventory: that this is of a newer format, or another reason.
 var unreadForm = regexp.MustCompile(`^\S+ \S+ is of format |^the accepted inventory: `)
 
 func takeUnread(report *Report, part string) (string, bool) {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// every is how often the heap is looked at.
+	// every is the interval at which the heap is looked at.
 	every = time.Second / 2
 	// patience is the number of looks for which a program that is busy is left alone.
 	patience = 20
-	// calm is how much a program that has nothing much to do allocates from one look
+	// calm is the amount that a program that has nothing much to do allocates from one look
 	// to the next, in bytes.
 	calm = 1 << 20
-	// spare is how much may lie idle, in bytes: less is not worth a collection.
+	// spare is the amount that may lie idle, in bytes: less is not worth a collection.
 	spare = 4 << 20
 )
 

@@ -43,7 +43,7 @@ func (c Cluster) Ruleless() map[netip.Addr]bool {
 	return all
 }
 
-// VIPsInUse is how many addresses some Service holds.
+// VIPsInUse returns the number of addresses that some Service holds.
 func (c Cluster) VIPsInUse() int {
 	all := map[netip.Addr]bool{}
 	for _, s := range c.Services {

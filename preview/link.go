@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// onLink is a VIP that one machine of a subnet answers for, and who holds it.
+// onLink is a VIP that one machine of a subnet answers for, and its holders.
 type onLink struct {
 	link     inventory.Link
 	pool     *inventory.Pool

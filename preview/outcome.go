@@ -116,7 +116,7 @@ func unreachablePairs(ways []Way) (pairs int) {
 	return pairs
 }
 
-// Lost are the VIPs that nobody announces any more.
+// Lost returns the VIPs that no machine announces any more.
 func (o Outcome) Lost() []VIPChange {
 	return slices.DeleteFunc(slices.Clone(o.VIPs), func(c VIPChange) bool { return c.Why == "" })
 }

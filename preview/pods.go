@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// PodPath is how pods of one rack reach those of another, or of the same, one way: what comes
+// PodPath is the path by which pods of one rack reach those of another, or of the same, one way: what comes
 // back goes by the path of the reverse.
 type PodPath struct {
 	From, To string // racks
@@ -36,7 +36,7 @@ const (
 	NoWay   WayKind = "unreachable"
 )
 
-// Way is how packets of one family get from pods of some machines to those of others.
+// Way is the way of packets of one family from pods of some machines to those of others.
 type Way struct {
 	Family lb.Family
 	Kind   WayKind
@@ -222,7 +222,7 @@ func (g podGroup) has(f lb.Family) bool {
 	return slices.ContainsFunc(g.first.node.PodCIDRs, func(c netip.Prefix) bool { return lb.FamilyOf(c.Addr()) == f })
 }
 
-// way is how packets get to a CIDR of another machine: by the route that the kernel would take.
+// way returns the way of packets to a CIDR of another machine: by the route that the kernel would take.
 func (t podTable) way(to *podMachine, cidr netip.Prefix) Way {
 	r, own := t.exact[cidr.Masked()]
 	if own && r.Kind == routing.Unicast {

@@ -20,7 +20,7 @@ type Announcement struct {
 	Worse           bool   // as the worse way: its endpoints terminate
 }
 
-// VIP is an address in use, and who announces it.
+// VIP is an address in use, and its announcements.
 type VIP struct {
 	Addr     netip.Addr
 	Services []lb.ServiceKey // that hold it

@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Unannounced is a VIP in use that nobody announces.
+// Unannounced is a VIP in use that no machine announces.
 type Unannounced struct {
 	Addr     netip.Addr
 	Services []lb.ServiceKey // that hold it
@@ -36,7 +36,7 @@ func (u Unannounced) String() string {
 	return text + "; other machines say " + strings.Join(others, ", ")
 }
 
-// UnannouncedOf returns the VIPs in use that nobody announces as things are, sorted by address.
+// UnannouncedOf returns the VIPs in use that no machine announces as things are, sorted by address.
 //
 // Besides what is planned it knows which agents say of themselves that they have no session, and
 // where none has run. A machine of which nothing is heard any more counts as announcing what it is

@@ -118,7 +118,7 @@ func lostOf(was, is *Preview) (lost []edit.LostVIP) {
 	return lost
 }
 
-// words say of a VIP that nobody announces why no machine does.
+// words maps the reason why no machine announces a VIP to its description.
 var words = map[lb.Reason]string{
 	lb.VIPOutsidePools:       "no pool has it",
 	lb.PoolIsDisabled:        "its pool is disabled",

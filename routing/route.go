@@ -8,7 +8,7 @@ import (
 	"unique"
 )
 
-// MaxNextHops is how many routers one route can spread traffic over. A rack with more
+// MaxNextHops is the number of routers that one route can spread traffic over. A rack with more
 // uses the first ones by address. The kernel would take more: a [Route] has room for a
 // fixed number, so that it compares with ==.
 const MaxNextHops = 8

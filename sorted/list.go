@@ -27,7 +27,7 @@ type List[T Item[T]] struct {
 // the first.
 func Of[T Item[T]](items ...T) List[T] { return List[T]{}.Edit(nil, items) }
 
-// Len is how many items there are.
+// Len returns the number of items.
 func (l List[T]) Len() int { return l.length }
 
 // All are the items in their order.
@@ -127,7 +127,7 @@ func lowest[T Item[T]](a, b []T) T {
 	return b[0]
 }
 
-// upTo is how many of some sorted items are not above x.
+// upTo returns the number of items, of some sorted ones, that are not above x.
 func upTo[T Item[T]](items []T, x T) int {
 	n, found := slices.BinarySearchFunc(items, x, T.Compare)
 	if found {

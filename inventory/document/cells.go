@@ -61,7 +61,7 @@ type entry[T any] struct {
 	value scalar[T]
 }
 
-// mapped is where a mapping was written; nil: nowhere.
+// mapped is the place where a mapping was written; nil: nowhere.
 type mapped struct{ node *yaml.Node }
 
 func (m *mapped) at() **yaml.Node { return &m.node }

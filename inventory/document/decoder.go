@@ -20,7 +20,7 @@ type decoder struct {
 	steps   int // left before so many aliases are taken for an attack
 }
 
-// meant is a key that somebody most likely meant when they wrote another into a mapping.
+// meant is the key that was most likely meant by another one in a mapping.
 type meant struct {
 	mapping *yaml.Node
 	key     string

@@ -115,7 +115,7 @@ func (e *explainer) raw() (*rawRack, *rawMachine) {
 	return &rawRack{}, &rawMachine{}
 }
 
-// stateNode is where the state that counts was written.
+// stateNode returns the node where the state that counts was written.
 func (e *explainer) stateNode(rack *rawRack, m *rawMachine) *yaml.Node {
 	if rack.State.given() && (rack.State.v == e.m.State && e.m.OwnState != e.m.State) {
 		return rack.State.node

@@ -44,7 +44,7 @@ func init() { // readers read raw types themselves, so neither can be initialise
 // fields are the keys of a mapping.
 type fields map[string]field
 
-// field is where the value of a key goes, and how it is read.
+// field is the destination of a key's value, with its reader.
 type field struct {
 	index []int
 	read  any // a reader of the scalars in it, or entryReaders; nil: a mapping, or a list of them

@@ -80,7 +80,7 @@ func (l *Lines) cut(node, next *yaml.Node) {
 	}
 }
 
-// spelt is where a node is written in one line exactly as it is read, without a tag or an anchor.
+// spelt returns the columns of a node that is written in one line exactly as it is read, without a tag or an anchor.
 func (l *Lines) spelt(node *yaml.Node) (columns, bool) {
 	text := node.Value
 	switch {

@@ -10,7 +10,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// place is where a node stands.
+// place is the position of a node.
 type place struct {
 	inventory.Position
 	path string

@@ -146,7 +146,7 @@ func poolFamilies(p inventory.Pool) (f inventory.Families) {
 	return f
 }
 
-// lengthNode is where the length for the family of a was written.
+// lengthNode returns the node where the length for the family of a was written.
 func lengthNode(l *rawLengths, a netip.Addr) *yaml.Node {
 	if a.Is4() {
 		return l.IPv4.node

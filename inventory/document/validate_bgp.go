@@ -119,7 +119,7 @@ func (v sessionChecks) publicASNs() {
 	}
 }
 
-// noPeers warns of a rack that is to announce VIPs to nobody.
+// noPeers warns of a rack that is to announce VIPs and has no peer.
 func (v sessionChecks) noPeers(raw *rawRack) {
 	if slices.ContainsFunc(v.inv.Pools, func(p inventory.Pool) bool {
 		return !p.OnLinksOnly() && (p.Via != inventory.ViaLink || len(p.Links) > 0)
@@ -167,7 +167,7 @@ func (v sessionChecks) unreachable(raw *rawRack, rack inventory.Rack, router inv
 	}
 }
 
-// routerNode is where the router's address was written.
+// routerNode returns the node where the router's address was written.
 func (v sessionChecks) routerNode(name string) *yaml.Node {
 	r := v.raw.router(name)
 	return cmp.Or(r.Address.node, r.Addresses.node, r.node)
@@ -219,7 +219,7 @@ func (v sessionChecks) routersHaveAddresses(rack inventory.Rack) bool {
 	})
 }
 
-// localPrefs warns of a LOCAL_PREF that is sent to nobody.
+// localPrefs warns of a LOCAL_PREF that is sent to no router.
 func (v sessionChecks) localPrefs() {
 	if len(v.inv.Routers) == 0 || v.anyInternal() {
 		return

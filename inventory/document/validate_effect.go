@@ -149,7 +149,7 @@ func (v effectChecks) unused() {
 	}
 }
 
-// useOf is where to name a BFD profile, if no other one is the default of all sessions.
+// useOf returns the place to name a BFD profile, if no other one is the default of all sessions.
 func (v effectChecks) useOf(profile string) string {
 	if v.raw.BGP.BFD.given() {
 		return ""
@@ -157,7 +157,7 @@ func (v effectChecks) useOf(profile string) string {
 	return "spec.bgp.bfd: " + quoted(profile)
 }
 
-// announcedWith is how the first pool announces with a community, too, where it has one advertisement at most.
+// announcedWith returns the text by which the first pool announces with a community, too, where it has one advertisement at most.
 func (v effectChecks) announcedWith(community string) string {
 	for pool := range v.raw.Pools.each() {
 		if len(pool.Advertise.v) > 1 {

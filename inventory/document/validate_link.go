@@ -168,7 +168,7 @@ func (v linkChecks) tooMany(l inventory.Link) {
 	}
 }
 
-// overBGP is how the pool that is on a link is announced over BGP instead, where it is the only one.
+// overBGP returns the text by which the pool that is on a link is announced over BGP instead, where it is the only one.
 func (v linkChecks) overBGP(l inventory.Link) string {
 	var on []*rawPool
 	for raw := range v.raw.Pools.each() {
@@ -182,7 +182,7 @@ func (v linkChecks) overBGP(l inventory.Link) string {
 	return fmt.Sprintf("spec.pools[%s].advertise.via: bgp", on[0].Name.v)
 }
 
-// witnesses refuses a witness that can tell nobody anything: outside the subnets it is not reached by ARP, and a
+// witnesses refuses a witness that is no evidence: outside the subnets it is not reached by ARP, and a
 // machine sees itself when it is cut off.
 func (v linkChecks) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
 	for _, scalar := range o.Witness.v {
@@ -281,7 +281,7 @@ func (v linkChecks) unusedOnLink(advertise *rawAdvertise) {
 	}
 }
 
-// subnetNode is where a subnet was written first.
+// subnetNode returns the node where a subnet was written first.
 func (v linkChecks) subnetNode(p netip.Prefix) *yaml.Node {
 	for _, s := range v.raw.allSubnets() {
 		if s.v == p {

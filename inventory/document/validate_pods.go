@@ -112,7 +112,7 @@ func (v podChecks) podsCarried(scalar scalar[netip.Prefix]) {
 	}
 }
 
-// podFamilies warns of machines whose pods of a family nobody can reach.
+// podFamilies warns of machines whose pods of a family cannot be reached.
 func (v podChecks) podFamilies() {
 	if v.inv.PodNetwork.Mode == inventory.ModeNone {
 		return

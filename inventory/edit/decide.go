@@ -166,7 +166,7 @@ func (d decision) triedBefore(digest string) inventory.Problem {
 	return trialFailed([]string{"the same edit was tried before"}, d.inForce.Safety.Trial(), digest)
 }
 
-// mostSilent is how many machines may say nothing until an edit is refused for it: their agents may
+// mostSilent is the number of machines that may report nothing until an edit is refused for it: their agents may
 // be dead, or older than this controller.
 const mostSilent = 2
 
@@ -225,7 +225,7 @@ func (d decision) judgeTrial(allowed Verdict, changed Retermed, agents map[strin
 	return allowed.refusedFor(trialFailed(failed, d.inForce.Safety.Trial(), digest), digest)
 }
 
-// beginTrial chooses who tries the edit; where no agent could, nothing is to be lost, and the edit is allowed.
+// beginTrial chooses the machines that try the edit; where no agent could, nothing is to be lost, and the edit is allowed.
 func (d decision) beginTrial(allowed Verdict, changed Retermed, agents map[string]Agent, silent []string) Verdict {
 	if routers := trialNodes(changed, without(agents, silent)); len(routers) > 0 {
 		allowed.Phase, allowed.Silent = OnTrial, silent

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Life is how far one edit has come, and what was decided on it last.
+// Life is the phase of one edit, and the last verdict on it.
 type Life struct {
 	Phase   Phase
 	Verdict Verdict // of Read: none

@@ -200,7 +200,7 @@ func (l Losses) limits(inForce *inventory.Inventory, removals int) []brake {
 	return []brake{removed, drained, unreachable, switched, nodes, pods, taken}
 }
 
-// may is how many may be lost.
+// may returns the number that may be lost.
 func (b brake) may() int { return max(b.limit.Of(b.of), b.allowed) }
 
 // problem returns the problem of an exceeded limit.

@@ -1,6 +1,6 @@
 package edit
 
-// Phase is how far an edit has come.
+// Phase is the progress of an edit.
 type Phase string
 
 // The phases of an edit.

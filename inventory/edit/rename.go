@@ -56,7 +56,7 @@ func unmentioned(inv *inventory.Inventory, inForce *inventory.Inventory) (gone [
 	return gone
 }
 
-// isRenamed reports whether a machine that nobody mentions any more is this one: it has the same board, or the same
+// isRenamed reports whether a machine that is no longer mentioned is this one: it has the same board, or the same
 // addresses and perhaps the same board.
 func isRenamed(m *inventory.Machine, old inventory.Machine) bool {
 	if !m.SystemUUID.IsZero() && !old.SystemUUID.IsZero() {

@@ -60,7 +60,7 @@ func RetermedBy(next, inForce *inventory.Inventory) Retermed {
 	return all
 }
 
-// sessionsInstead is how many sessions a machine has that stays in its rack under another inventory; 0: it does not.
+// sessionsInstead returns the number of sessions of a machine that stays in its rack under another inventory; 0: it does not.
 func sessionsInstead(inv *inventory.Inventory, next *inventory.Inventory, machine string) int {
 	m, known := inv.Machine(machine)
 	now, there := next.Same(m)

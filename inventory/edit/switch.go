@@ -33,7 +33,7 @@ func poolAround(inv *inventory.Inventory, a netip.Addr) (inventory.Pool, bool) {
 	return inv.Pools[i], true
 }
 
-// wayOf is how the pool announces an address, in words.
+// wayOf returns the way by which the pool announces an address, in words.
 func wayOf(p inventory.Pool, vip netip.Addr) (words string, via inventory.Via) {
 	if at := slices.IndexFunc(p.Links, func(s netip.Prefix) bool { return s.Contains(vip) }); at >= 0 {
 		return "the link " + p.Links[at].String(), inventory.ViaLink

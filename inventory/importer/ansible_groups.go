@@ -32,7 +32,7 @@ type membership struct {
 	edge  // where it is said; zero: kubespray has it so, whatever an inventory says
 }
 
-// ansibleTree is how hosts and groups belong together.
+// ansibleTree is the tree of groups and hosts.
 type ansibleTree struct {
 	hosts  []*ansibleHost
 	groups map[string][]*object    // what is said of a group: by inventories, then by group_vars

@@ -106,7 +106,7 @@ func (p *ansiblePools) peerOf(balancer playbookBalancer, peer ansibleVar) {
 	p.inv.Routers = append(p.inv.Routers, router)
 }
 
-// isSecret are names of variables whose values nobody prints.
+// isSecret matches the names of variables whose values are not printed.
 var isSecret = regexp.MustCompile(`(?i)(password|passwd|passphrase|_pass$|token$|secret|private_key$|_key$|credential)`)
 
 // noSecret are variables that say where secrets are, or whether there are any.

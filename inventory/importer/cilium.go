@@ -128,7 +128,7 @@ func (r *ciliumReader) nodes(s *metav1.LabelSelector) []inventory.Selector {
 	return []inventory.Selector{selector(*s)}
 }
 
-// readPools carries pools over, without who announces them.
+// readPools carries pools over, without their advertisements.
 func (r *ciliumReader) readPools() {
 	for _, p := range decodeAll[ciliumPoolSpec](r, "CiliumLoadBalancerIPPool") {
 		object, spec := p.object, p.value.Spec

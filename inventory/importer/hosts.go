@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// What labels and taints of Kubernetes may be made of.
+// The forms of labels and taints of Kubernetes.
 var (
 	labelKey   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)

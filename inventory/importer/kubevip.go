@@ -253,7 +253,7 @@ func (s settings) nodeSelectors() (all []inventory.Selector) {
 	return all
 }
 
-// termsPath is where a Pod says by terms on which Nodes it runs.
+// termsPath returns the path of the terms by which a Pod chooses its Nodes.
 func (s settings) termsPath() string {
 	return s.template + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 }

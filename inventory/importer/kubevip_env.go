@@ -134,7 +134,7 @@ func (r *kubeVIPReader) markPlaces(daemon settings) {
 	}
 }
 
-// placePath is where a Pod says on which Nodes it runs.
+// placePath returns the path of the field by which a Pod chooses its Nodes.
 func (s settings) placePath() string {
 	if n := s.object.at(s.template + ".nodeSelector"); n != nil && !ofSystemAlone(n) {
 		return s.template + ".nodeSelector"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// namePath is where a Pod says the one Node that it runs on, as each static Pod in a cluster does.
+// namePath is the path of the one Node that a Pod runs on, as each static Pod in a cluster has it.
 func (s settings) namePath() string { return s.template + ".nodeName" }
 
 // named are the Pods of a daemon that run each on one Node, by its name; none: one of them runs on any Node.

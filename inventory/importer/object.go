@@ -174,7 +174,7 @@ func (o *object) fateOf(path string) fate {
 	}
 }
 
-// parentEnd is where the path of the mapping or list around a field ends.
+// parentEnd returns the index at which the path of the mapping or list around a field ends.
 func parentEnd(path string) int {
 	if strings.HasSuffix(path, "]") {
 		return strings.LastIndexByte(path, '[')
@@ -269,7 +269,7 @@ func within(path, above string) bool {
 	return ok && (above == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// position is where the first scalar at or below a path stands, and else the object.
+// position returns the place of the first scalar at or below a path, and else of the object.
 func (o *object) position(path string) inventory.Position {
 	at := o.root
 	for _, l := range o.leaves() {

@@ -277,5 +277,5 @@ func around(ipRange inventory.Range) netip.Prefix {
 	return netip.PrefixFrom(ipRange.First, 0).Masked()
 }
 
-// defaultRack is the name of the rack of machines whose place nobody knows.
+// defaultRack is the name of the rack of machines whose place is not known.
 const defaultRack = "default"

@@ -166,7 +166,7 @@ func (d *draft) proposePool(answers Answers) {
 	d.guess("spec.pools[default].addresses", fmt.Sprintf("%v: nothing in the cluster has these addresses. What else is on the network is not known: keep its DHCP server from them, or say others (--pool)", block))
 }
 
-// freeSize is how many addresses are proposed: a power of two.
+// freeSize is the number of addresses that are proposed: a power of two.
 const freeSize = 16
 
 // free is the last block of freeSize addresses of which nothing is used, in the first network of machines that has one. The first block, where

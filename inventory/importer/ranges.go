@@ -55,7 +55,7 @@ func (h *heldRanges) hold(one inventory.Range, pool string) error {
 	return nil
 }
 
-// heldFrom is where the first held range is that does not end before another one begins.
+// heldFrom returns the index of the first held range that does not end before another one begins.
 func (h *heldRanges) heldFrom(one inventory.Range) int {
 	index, _ := slices.BinarySearchFunc(h.held, one.First, func(before heldRange, first netip.Addr) int {
 		if before.Last.Less(first) {

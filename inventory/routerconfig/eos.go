@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// eosPaths is how many equal paths most of Arista's switches take.
+// eosPaths is the number of equal paths that most of Arista's switches take.
 const eosPaths = 128
 
 // writeEOS writes a part of the running configuration of Arista EOS.

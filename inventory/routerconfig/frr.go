@@ -6,10 +6,10 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// frrPaths is how many equal paths FRR's packages are built for.
+// frrPaths is the number of equal paths that FRR's packages are built for.
 const frrPaths = 256
 
-// frrListen is how many neighbours of ranges FRR takes at least.
+// frrListen is the number of neighbours of ranges that FRR takes at least.
 const frrListen = 100
 
 // writeFRR writes commands for vtysh -f, or a part of frr.conf. Sessions carry

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// nvuePaths is how many equal paths Cumulus Linux takes.
+// nvuePaths is the number of equal paths that Cumulus Linux takes.
 const nvuePaths = 256
 
 // writeNVUE writes commands for NVUE of Cumulus Linux 5.
@@ -42,7 +42,7 @@ func writeNVUE(page *page, side *side, options Options) {
 	for _, g := range side.groups {
 		nvueGroup(page, bgp, g, options)
 	}
-	// To apply is a person's word: it puts into force all that is pending, whoever set it.
+	// To apply is for a person: it puts into force all that is pending, of any user.
 	page.line("nv config diff")
 	page.remark("nv config apply --confirm")
 }

@@ -7,7 +7,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// openbgpdName is how long a group's name or a description may be.
+// openbgpdName is the length that a group's name or a description may have.
 const openbgpdName = 31
 
 // writeOpenBGPD writes a part of bgpd.conf. Its filter rules name the groups, so

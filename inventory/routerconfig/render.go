@@ -27,7 +27,7 @@ type Options struct {
 	Passwords map[inventory.SecretKey]string
 }
 
-// What Render may refuse.
+// The errors of Render.
 var (
 	ErrNoRouter = errors.New("no such router")
 	ErrNoOS     = errors.New("no such router language")

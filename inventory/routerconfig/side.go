@@ -42,7 +42,7 @@ type member struct {
 	place   string // rack, and unit where it is known
 }
 
-// description is how the router's operator finds the machine: k8s/w1 r1:U12.
+// description returns the text by which the router's operator finds the machine: k8s/w1 r1:U12.
 func (m member) description() string { return "k8s/" + m.machine + " " + m.place }
 
 // id names the machine where only letters, digits and "_" will do.
@@ -54,7 +54,7 @@ func (g *group) over4() bool { return g.terms.RouterAddr.Is4() }
 // learns reports whether the machines take default routes from the router.
 func (g *group) learns() bool { return g.terms.Learn == inventory.LearnDefault }
 
-// limit is how many prefixes of a family one machine may announce.
+// limit returns the number of prefixes of a family that one machine may announce.
 func (g *group) limit(v4 bool) int {
 	if v4 {
 		return g.filter.limit4

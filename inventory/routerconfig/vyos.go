@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// vyosPaths is how many equal paths VyOS takes.
+// vyosPaths is the number of equal paths that VyOS takes.
 const vyosPaths = 256
 
 // writeVyOS writes commands for VyOS 1.4's configuration mode.

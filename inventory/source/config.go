@@ -38,7 +38,7 @@ type Config struct {
 	Lease string
 	// Program is the name of the process's program, where it is called otherwise than Plinth's; see [Program].
 	Program string
-	// Overtaken ends a process whose installation runs on another lease by now; nil: nobody is told.
+	// Overtaken ends a process whose installation runs on another lease by now; nil: none is called.
 	Overtaken func()
 	Now       func() time.Time // nil: [time.Now]
 }
@@ -50,7 +50,7 @@ func (c *Config) now() time.Time {
 	return time.Now()
 }
 
-// store is where the accepted inventory is kept.
+// store returns the store of the accepted inventory.
 func (c *Config) store() acceptedStore {
 	return acceptedStore{c.Client, c.Namespace, c.Lease, c.Program}
 }

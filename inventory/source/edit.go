@@ -139,12 +139,12 @@ type Source interface {
 	Run(ctx context.Context, set func(Edit)) error
 }
 
-// What people write on the ConfigMaps that carry an inventory.
+// The labels and annotations that people write on the ConfigMaps that carry an inventory.
 const (
 	LabelInventory = "plinth.dev/inventory" // the inventory's name
 )
 
-// carrierSource is how problems name a ConfigMap; a key of it follows after a slash.
+// carrierSource returns the name of a ConfigMap in problems; a key of it follows after a slash.
 func carrierSource(r v1.ObjectReference) string {
 	return fmt.Sprintf("configmap/%s/%s", r.Namespace, r.Name)
 }

@@ -113,7 +113,7 @@ func rootOf(text []byte) (*yaml.Node, bool) {
 // sections are the keys by which an inventory is known that does not say what it is.
 var sections = []string{"spec", "bgp", "racks", "routers", "pools", "podNetwork"}
 
-// mayBeInventory reports whether somebody may have meant the document for one.
+// mayBeInventory reports whether the document may be meant for one.
 func mayBeInventory(root *yaml.Node) bool {
 	kind, version := textAt(root, "kind"), textAt(root, "apiVersion")
 	group, _, _ := strings.Cut(version, "/")
@@ -183,7 +183,7 @@ func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) document
 	return document.Document{Source: source, Data: data}
 }
 
-// begin is where in the file a key's text begins: in a literal block below its key, and
+// begin returns the place in the file where a key's text begins: in a literal block below its key, and
 // without a column at the key where it is written in another way.
 func (m *mixed) begin(key, value *yaml.Node, text []byte) inventory.Position {
 	written, blank := firstWritten(strings.Split(value.Value, "\n"))

@@ -42,7 +42,7 @@ func NewReconciler(config Config) *Reconciler {
 // notWhole is no generation: what is in force is but what can be read of one.
 const notWhole = -1
 
-// trialPoll is how often the reports of a trial's Nodes are read.
+// trialPoll is the interval at which the reports of a trial's Nodes are read.
 const trialPoll = time.Second
 
 // errOnTrial means that an edit is pending on the reports of the Nodes that try it.

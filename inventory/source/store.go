@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// acceptedStore is where accepted inventories are kept.
+// acceptedStore is the store of accepted inventories.
 type acceptedStore struct {
 	client    kubernetes.Interface
 	namespace string

@@ -116,5 +116,5 @@ func checkFormats(parts ...*v1.ConfigMap) error {
 	return nil
 }
 
-// maxStored is how many bytes of values the API server lets a ConfigMap have.
+// maxStored is the number of bytes of values that the API server lets a ConfigMap have.
 const maxStored = v1.MaxSecretSize

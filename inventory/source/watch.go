@@ -19,7 +19,7 @@ const (
 	patient = 2 * time.Second
 )
 
-// resync is how often what informers follow is read again, though nothing has changed.
+// resync is the interval at which the objects that informers follow are read again, though nothing has changed.
 const resync = 10 * time.Minute
 
 // follow runs informers and calls changed, when they have synced and after each burst of

@@ -10,7 +10,7 @@ type Endpoint struct {
 	NotFollowed bool // the Service's proxy does not follow its EndpointSlice, and does not know of it
 }
 
-// Worth is how much of an endpoint the Service's proxy can pass traffic on to.
+// Worth is the degree to which the Service's proxy can pass traffic on to an endpoint.
 type Worth int
 
 // The worths, the least first.

@@ -375,7 +375,7 @@ func (g *Gate) Changes() uint64 { return g.changes }
 // Asks counts the changes of what Questions returns, so far, and may count too many.
 func (g *Gate) Asks() uint64 { return g.asks }
 
-// Next is how long it takes until a bound may be over; 0: nothing is pending.
+// Next returns the time until a bound may be over; 0: nothing is pending.
 func (g *Gate) Next(now time.Time) time.Duration {
 	if g.due.IsZero() {
 		return 0

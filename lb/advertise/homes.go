@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// places is how many machines a VIP's homes are.
+// places is the number of machines that are a VIP's homes.
 const places = 3
 
 // Home is a VIP of a segment whose homes are to be chosen.

@@ -35,7 +35,7 @@ var leftAlone = map[probeResult]struct {
 	strangerAnswers: {aside, lb.AddressConflict},
 }
 
-// isFree reports whether nobody else was seen to answer within a period.
+// isFree reports whether no other host was seen to answer within a period.
 func (p *probe) isFree(now, period time.Duration) bool {
 	return p.result == nobodyAnswers && now-p.at < period
 }
@@ -108,7 +108,7 @@ func (t *tenure) missIncumbent(now time.Duration, self string) {
 	t.probe.result, t.probe.at = nobodyAnswers, now
 }
 
-// Heard takes in that another machine was heard to claim a VIP, and reports whether this one is
+// Heard observes that another machine was heard to claim a VIP, and reports whether this one is
 // to announce its own claim again. Of two that claim one the earlier in the order has it, of those that
 // can own it, but for what this machine was to give up. Two that go on are of different minds about that
 // order: then the first by name has it. A majority gives way to no machine that is down: what it says may be heard,

@@ -16,7 +16,7 @@ type Reach struct{ input *input }
 // ReachOf returns the reach of the machine of a view. The view's offers do not matter.
 func ReachOf(v View) Reach { return Reach{inputOf(v)} }
 
-// Hop is how a machine announces a VIP to a router, which may take it for a next hop then.
+// Hop is the announcement of a VIP by a machine to a router, which may take the machine for a next hop then.
 type Hop struct {
 	Router string
 	Weight uint32 // link bandwidth in bytes a second; 0: not sent
@@ -73,7 +73,7 @@ func (r Reach) OfPods(cidr netip.Prefix) (routers []string, refused lb.Reason) {
 	return routers, refused
 }
 
-// Spread is how many endpoints of a Service, of one family, each machine has.
+// Spread holds the numbers of endpoints of a Service, of one family, by machine.
 type Spread struct {
 	Ready  map[string]int // by the name of the Node
 	Ending map[string]int // that serve while they terminate

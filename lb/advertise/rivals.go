@@ -47,7 +47,7 @@ func (rs rivals) insists() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(rs)), func(r rival) bool { return r.insists != 0 })
 }
 
-// silent reports whether nobody was heard to claim the VIP lately.
+// silent reports whether no other machine was heard to claim the VIP lately.
 func (rs rivals) silent(now time.Duration) bool {
 	return !slices.ContainsFunc(slices.Collect(maps.Values(rs)), func(r rival) bool { return now-r.heard < yields })
 }

@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// poolScope is where and how the VIPs of one pool are announced.
+// poolScope holds the sessions and attributes with which the VIPs of one pool are announced.
 type poolScope struct {
 	pool    *inventory.Pool
 	refusal lb.Reason         // of all of them, here; empty: there is none
@@ -21,7 +21,7 @@ type poolScope struct {
 	limited lb.Reason
 }
 
-// advertiseScope is where and how VIPs are announced by one advertisement of a pool, or the machine's
+// advertiseScope holds the sessions and attributes with which VIPs are announced by one advertisement of a pool, or the machine's
 // pod CIDRs.
 type advertiseScope struct {
 	pool        *inventory.Pool      // nil: pod CIDRs

@@ -18,7 +18,7 @@ type Segment struct {
 	// not heard of the edit yet go by them. Empty: those that are active now.
 	Before  []string
 	Witness Witness
-	// Resumed is when this machine last went on after it had stood still for so long that others may have taken what it
+	// Resumed is the time at which this machine last went on after it had stood still for so long that others may have taken what it
 	// had, or began.
 	Resumed time.Duration
 	// Lingers: this machine is leaving, and answers on for what it has until another one does.
@@ -121,7 +121,7 @@ func (s Segment) answering() Segment {
 	return s
 }
 
-// isNewborn reports whether it is too early to say who is there.
+// isNewborn reports whether it is too early to know the machines that are there.
 func (s Segment) isNewborn() bool {
 	return slices.ContainsFunc(s.Machines, func(m Neighbor) bool { return m.Active && m.Standing == Unheard })
 }
@@ -170,8 +170,8 @@ func rendezvous(vip netip.Addr, machine string) uint64 {
 	return x ^ x>>31
 }
 
-// Owner names who is to answer for a VIP, or says why nobody is. incumbent is who does, as far as is known;
-// empty: nobody is known to.
+// Owner names the machine that is to answer for a VIP, or the reason why none is. incumbent is the one that does, as far as is known;
+// empty: none is known to.
 //
 // Whoever has a VIP keeps it while it can serve it, so that a machine that comes back breaks no
 // connection; only a VIP that is pinned to a machine goes back to that. Otherwise it is the first in the order

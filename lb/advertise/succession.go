@@ -12,22 +12,22 @@ const (
 	// joint is the time for which the machines that were active before an edit count as well: agents
 	// hear of it within seconds.
 	joint = time.Minute
-	// careful is how often a machine without a majority probes whether it is still the only one that
+	// careful is the interval at which a machine without a majority probes whether it is still the only one that
 	// answers, and trust for how long the result counts.
 	careful = time.Second
 	trust   = 1500 * time.Millisecond
-	// aside is how long an address that a foreign host has is left alone before it is probed again.
+	// aside is the time for which an address that a foreign host has is left alone before it is probed again.
 	aside = 5 * time.Second
-	// verifies is how often the first in a VIP's order probes whether the machine answers that has it in its
+	// verifies is the interval at which the first in a VIP's order probes whether the machine answers that has it in its
 	// place: two that each take the other for the owner would leave nobody.
 	verifies = 5 * time.Second
-	// verifiesAgain is how long after a probe without an answer it probes once more: by then it is known
+	// verifiesAgain is the time after a probe without an answer until it probes once more: by then it is known
 	// of a machine whose agent has ended.
 	verifiesAgain = time.Second
-	// settles is how long a machine that begins leaves VIPs that nobody answers for to their first homes,
+	// settles is the time for which a machine that begins leaves VIPs that nobody answers for to their first homes,
 	// which may begin a moment later: a machine that has a VIP keeps it.
 	settles = 15 * time.Second
-	// yields is how long the next owner of a VIP is waited for while this machine answers on, though it cannot serve
+	// yields is the time for which the next owner of a VIP is waited for while this machine answers on, though it cannot serve
 	// it any more. One that can serve it answers on until it hears or finds the other one, and after resigns takes it
 	// that the other does not know that it is the owner.
 	yields  = 2 * time.Second
@@ -134,7 +134,7 @@ func (s *Succession) tenureOf(now time.Duration, vip netip.Addr) *tenure {
 	return known
 }
 
-// observe takes in the segment, and adds to it the machines that were active until lately.
+// observe updates the segment, and adds to it the machines that were active until lately.
 func (s *Succession) observe(now time.Duration, seg *Segment) {
 	if s.began == 0 {
 		s.began, s.resumed = now, seg.Resumed
@@ -157,7 +157,7 @@ func (s *Succession) observe(now time.Duration, seg *Segment) {
 // isSettled reports whether the machine has been there for long enough to know the others.
 func (s *Succession) isSettled(now time.Duration) bool { return !s.newborn && now-s.began >= settles }
 
-// observeActive takes in the active machines, and for how long those count that were before.
+// observeActive updates the active machines, and the time for which the former ones count.
 func (s *Succession) observeActive(now time.Duration, seg *Segment) {
 	active := seg.names(func(m Neighbor) bool { return m.Active })
 	if !slices.Equal(active, s.active) {

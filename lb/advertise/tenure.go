@@ -18,7 +18,7 @@ type tenure struct {
 	rivals    rivals
 }
 
-// observeHomes takes in the controller's choice. With another first home the controller moves the VIP.
+// observeHomes updates the homes to the controller's choice. With another first home the controller moves the VIP.
 func (t *tenure) observeHomes(homes []string) {
 	moved := len(t.homes) > 0 && !slices.Equal(t.homes, homes)
 	t.homes = homes
@@ -45,7 +45,7 @@ func (t *tenure) take(now time.Duration, self string) {
 	t.incumbent.name, t.incumbent.heir, t.incumbent.unsure = self, false, false
 }
 
-// confirm notes that a probe found nobody else.
+// confirm notes that a probe found no other host.
 func (t *tenure) confirm(now time.Duration) {
 	t.probe.result, t.probe.at = nobodyAnswers, now
 	t.claim.unconfirmed = max(0, t.claim.unconfirmed-1)

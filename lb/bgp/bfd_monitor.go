@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// frrReopenTime is how long FRR may take to set its BFD up anew after BGP came up: it replaces its end
+	// frrReopenTime is the time that FRR may take to set its BFD up anew after BGP came up: it replaces its end
 	// of the BFD session, and reports it down for that moment.
 	frrReopenTime = 2 * time.Second
-	// sameLoss is how far apart both ends may detect one loss of the path. BIRD, where it is
+	// sameLoss is the time between which both ends may detect one loss of the path. BIRD, where it is
 	// first, closes the session with a NOTIFICATION that gives no reason.
 	sameLoss = 500 * time.Millisecond
 )
@@ -133,7 +133,7 @@ func (m *bfdMonitor) pathLost() (bool, bfd.Status) {
 	return lost, status
 }
 
-// checkTime is how long a session is up before its timer fires.
+// checkTime returns the time that a session is up before its timer fires.
 func (m *bfdMonitor) checkTime() time.Duration {
 	if m.noHoldTime {
 		return bfdTimeout

@@ -38,7 +38,7 @@ type outcome struct {
 	err          error
 }
 
-// acceptTime is how long a router may take to set TTL security up after it accepted a connection. It
+// acceptTime is the time that a router may take to set TTL security up after it accepted a connection. It
 // would accept an OPEN that arrives before.
 const acceptTime = 300 * time.Millisecond
 

@@ -14,13 +14,13 @@ const (
 	// the connection and hangs.
 	firstAttemptTime = 6 * time.Second
 	attemptTime      = 15 * time.Second
-	// refusalPause is how long a session stays down after a prefix limit was exceeded or an OPEN
+	// refusalPause is the time that a session stays down after a prefix limit was exceeded or an OPEN
 	// refused; it doubles each time, up to refusalPauseMax.
 	refusalPause    = time.Minute
 	refusalPauseMax = 16 * time.Minute
-	// steady is how long a session has to be up for its past failures not to count any more.
+	// steady is the time that a session has to be up for its past failures not to count any more.
 	steady = 30 * time.Second
-	// collisionReset is how long after the last collision earlier ones do not count any more: BIRD
+	// collisionReset is the time after the last collision from which on earlier ones do not count any more: BIRD
 	// and FRR connect again after one and two minutes.
 	collisionReset = 10 * time.Minute
 )

@@ -11,13 +11,13 @@ import (
 // long as both run. So this one does not connect while another program of the machine is connected.
 
 const (
-	// takenPause is how long a session is left to another program of this machine before
+	// takenPause is the time for which a session is left to another program of this machine before
 	// the kernel is asked again whether that still has it.
 	takenPause = 2 * time.Second
 	// takenReturn is the same where the router dropped both sessions for the other's new
 	// connection, as FRR 8.4 does: GoBGP connects again after six seconds.
 	takenReturn = 8 * time.Second
-	// dialEnds is how long GoBGP may take to give up connecting once its server is closed.
+	// dialEnds is the time that GoBGP may take to give up connecting once its server is closed.
 	dialEnds = 100 * time.Millisecond
 )
 

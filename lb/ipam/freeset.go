@@ -26,7 +26,7 @@ const leafSize = 128
 // a change moves one leaf and not the whole set.
 type freeSet struct{ leaves [][]run }
 
-// place is where a run lies. A leaf of -1 comes before the first run.
+// place is the position of a run. A leaf of -1 comes before the first run.
 type place struct{ leaf, at int }
 
 // lowest returns the lowest address of the set.
@@ -37,7 +37,7 @@ func (f *freeSet) lowest() (netip.Addr, bool) {
 	return f.leaves[0][0].first, true
 }
 
-// size is how many addresses the set has, or the largest number where there are more.
+// size returns the number of addresses in the set, or the largest number where there are more.
 func (f *freeSet) size() (count uint64) {
 	for _, leaf := range f.leaves {
 		for _, r := range leaf {

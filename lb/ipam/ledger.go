@@ -141,7 +141,7 @@ func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
 	}
 }
 
-// Block notes that another program holds a, or that nobody is to have it for now. A
+// Block notes that another program holds a, or that no Service is to have it for now. A
 // quarantine goes on after that.
 func (l *Ledger) Block(addr netip.Addr) {
 	c := l.holdings[addr]
@@ -253,7 +253,7 @@ func (c holding) before(o holding) bool {
 	return c.since != 0 && (o.since == 0 || c.since < o.since)
 }
 
-// place is where a Service stands among the holders; negative: it is none.
+// place returns the index of a Service among the holders; negative: it is none.
 func (c holding) place(s lb.ServiceKey) int {
 	return slices.IndexFunc(c.holders, func(h Holder) bool { return h.Service == s })
 }

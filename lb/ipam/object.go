@@ -58,7 +58,7 @@ func after(a, b string) bool {
 // Verb is the kind of write by which a Service comes to hold or release an address.
 type Verb int
 
-// What [State.ToHold] and [State.ToRelease] answer.
+// The verbs of [State.ToHold] and [State.ToRelease].
 const (
 	Nothing Verb = iota // all is as it should be
 	Create              // make the object

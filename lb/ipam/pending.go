@@ -48,7 +48,7 @@ func (all pendings) where(helps func(lb.ServiceKey, *pending) bool) []lb.Service
 	return some
 }
 
-// Pending returns the Services that are pending, who waits longest first.
+// Pending returns the Services that are pending, the one that is pending longest first.
 func (all pendings) Pending() []lb.ServiceKey { return all.where(anyone) }
 
 func anyone(lb.ServiceKey, *pending) bool { return true }
@@ -131,7 +131,7 @@ func (s *State) leftTo(r Request) (left []netip.Addr) {
 	return left
 }
 
-// retryAfterRevert is how long an address that could not be acquired is left to who failed:
+// retryAfterRevert is the time for which an address that could not be acquired is left to the Service that failed:
 // two that wait for it, and cannot have it while the API server does not answer, would
 // else keep each other busy.
 const retryAfterRevert = time.Second

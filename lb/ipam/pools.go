@@ -46,7 +46,7 @@ func (s *stock) full() string {
 // of returns the stock of a family.
 func (p *pool) of(f lb.Family) *stock { return &p.stocks[index(f)] }
 
-// index is where a family's addresses stand in a pair.
+// index returns the place of a family's addresses in a pair.
 func index(f lb.Family) int { return int(f - lb.IPv4) }
 
 // span is a run of addresses that may be given to Services, and their pool.

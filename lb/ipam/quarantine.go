@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// QuarantineTime is how long a released address is in quarantine: within it only its former
+// QuarantineTime is the time for which a released address is in quarantine: within it only its former
 // owner gets it, unless nothing else is free. Caches and clients of the former
 // Service then do not meet a stranger.
 const QuarantineTime = 10 * time.Minute

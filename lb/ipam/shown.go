@@ -64,7 +64,7 @@ func (s *State) ObserveCleared(k lb.ServiceKey, shown []netip.Addr, now time.Tim
 	return s.out.take()
 }
 
-// ShowsAlone returns those of [State.Shows] that nobody holds.
+// ShowsAlone returns the addresses of [State.Shows] that no Service holds.
 func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.Shows(k)), func(a netip.Addr) bool {
 		c, _ := s.Holding(a)

@@ -69,7 +69,7 @@ func (s *State) SetPools(inv *inventory.Inventory, taken ...lb.Taken) {
 	s.ledger.SetPools(inv, taken...)
 }
 
-// Count is how much there is of what.
+// Count holds the numbers of addresses and Services, for metrics.
 type Count struct {
 	Held        map[string]int    // VIPs that are held, by pool
 	Pending     map[lb.Reason]int // Services that have less than they ask for, by the first reason
@@ -77,7 +77,7 @@ type Count struct {
 	Pools       []PoolCount // by family, in the order of preference
 }
 
-// PoolCount is how many addresses of a family a pool has, or the largest number where there are
+// PoolCount holds the numbers of addresses of a family in a pool, or the largest number where there are
 // more.
 type PoolCount struct {
 	Pool   string

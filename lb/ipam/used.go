@@ -17,7 +17,7 @@ type use struct {
 	who string
 }
 
-// never lists addresses that are nobody's VIP, whatever an inventory says.
+// never lists addresses that cannot be VIPs, whatever an inventory says.
 var never = usesBy("", blocks("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", // RFC 6890
 	"224.0.0.0/4",        // RFC 5771, multicast
 	"255.255.255.255/32", // RFC 919, limited broadcast

@@ -115,7 +115,7 @@ func (f *netfilter) forget(from, to netip.AddrPort) {
 	_, _, _ = f.send(unix.NFNL_SUBSYS_CTNETLINK, ctDelete, family(to.Addr()), []*nl.RtAttr{tuple(from, to)}) // or else it is forgotten later
 }
 
-// tuple is how conntrack knows a TCP connection of this machine.
+// tuple returns the tuple by which conntrack knows a TCP connection of this machine.
 func tuple(from, to netip.AddrPort) *nl.RtAttr {
 	src, dst := ends(to.Addr())
 	number := func(kind int, n uint16) *nl.RtAttr { return rawAttr(kind, binary.BigEndian.AppendUint16(nil, n)) }

@@ -25,7 +25,7 @@ var localHTTP = http.Client{
 // errNoHealthCheck means that none of the addresses has the health check node port open.
 var errNoHealthCheck = errors.New("no health check node port answers")
 
-// readyHere is how many endpoints of this machine are ready, as kube-proxy has them in its
+// readyHere returns the number of endpoints of this machine that are ready, as kube-proxy has them in its
 // rules: what its health check node port says at the first address that answers. Where
 // nodePortAddresses is "primary" that is one of the Node's, otherwise any.
 func readyHere(ctx context.Context, addrs []netip.Addr, port uint16) (int, error) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What kube-proxy 1.31 to 1.37 calls its own in mode nftables, in the families ip and ip6.
+// The names of kube-proxy 1.31 to 1.37 in mode nftables, in the families ip and ip6.
 const (
 	proxyTable   = "kube-proxy"
 	servicesMap  = "service-ips"          // where packets are passed on

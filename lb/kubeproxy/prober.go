@@ -15,7 +15,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// atOnce is how many questions are asked at the same time: health checks wait for kube-proxy.
+// atOnce is the number of questions that are asked at the same time: health checks wait for kube-proxy.
 const atOnce = 16
 
 // Prober asks. Its methods may be called at any time.
@@ -54,7 +54,7 @@ func (p *Prober) Ask(ctx context.Context, round Round, questions []advertise.Que
 	return answers
 }
 
-// mode is how kube-proxy works in one family, by what the kernel shows.
+// mode is the mode of kube-proxy in one family, as the kernel's tables show it.
 type mode string
 
 const (
@@ -187,7 +187,7 @@ func (p *Prober) served(vip netip.Addr, ports []port) advertise.Evidence {
 	return advertise.Absent
 }
 
-// healthAddresses are where a health check node port may be open: the VIP's family comes
+// healthAddresses returns the addresses at which a health check node port may be open: the VIP's family comes
 // first, for kube-proxy counts the endpoints of each by itself where it can.
 func healthAddresses(vip netip.Addr, node []netip.Addr) []netip.Addr {
 	all := append(slices.Clone(node), netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback())

@@ -67,7 +67,7 @@ type LinkState struct {
 	Subnet   netip.Prefix
 	Machines []MachineState // by name
 	Witness  advertise.Witness
-	// Resumed is when this process last went on after it had stood still for a detection time, or began: on the clock of
+	// Resumed is the time at which this process last went on after it had stood still for a detection time, or began: on the clock of
 	// package uptime. Others may have taken over its VIPs.
 	Resumed time.Duration
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// slowInterval is how far apart packets are while a session is not up (RFC 5880, section
+	// slowInterval is the interval between packets while a session is not up (RFC 5880, section
 	// 6.8.3).
 	slowInterval = time.Second
 	bringUp      = 3 * slowInterval       // a peer that is heard comes up within it

@@ -7,7 +7,7 @@ import (
 	"plinth.dev/plinth/uptime"
 )
 
-// burst is when a claim is announced after it began. Frames get lost, and Linux before 4.12
+// burst holds the times after its beginning at which a claim is announced. Frames get lost, and Linux before 4.12
 // ignores a change of a neighbour within a second of another.
 var burst = [...]time.Duration{0, 60 * time.Millisecond, 250 * time.Millisecond, 1400 * time.Millisecond, 2500 * time.Millisecond, 3600 * time.Millisecond}
 
@@ -15,7 +15,7 @@ var burst = [...]time.Duration{0, 60 * time.Millisecond, 250 * time.Millisecond,
 // that is a dozen frames.
 var asReply = [len(burst)]bool{0: true, 2: true, 4: true}
 
-// schedule is when to announce a claim.
+// schedule holds the times of a claim's announcements.
 type schedule struct {
 	begun time.Duration
 	sent  int           // of the burst
@@ -54,7 +54,7 @@ func (s *schedule) advance(now time.Duration) {
 	s.due = s.following(now)
 }
 
-// heldBack is how often an announcement that must not be sent yet is tried again.
+// heldBack is the interval at which an announcement that must not be sent yet is tried again.
 const heldBack = 100 * time.Millisecond
 
 // announce sends the announcement of a claim if it is due, and returns when the next one is.
@@ -79,7 +79,7 @@ func (l *link) announce(addr netip.Addr, v *vip, now time.Duration, mayAnswer bo
 	return schedule.due
 }
 
-// againInterval is how often at most a claim is announced because another machine claims it, too.
+// againInterval is the least interval at which a claim is announced because another machine claims it, too.
 const againInterval = 250 * time.Millisecond
 
 // Announce announces a claim once more, for another machine that was heard to claim it and is to

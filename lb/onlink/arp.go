@@ -9,7 +9,7 @@ const (
 	arpRequest = 1
 	arpReply   = 2
 	arpLength  = 28
-	// arpEthernetIPv4 is how an ARP packet for IPv4 over Ethernet begins: both types and both lengths.
+	// arpEthernetIPv4 is the beginning of an ARP packet for IPv4 over Ethernet: both types and both lengths.
 	arpEthernetIPv4 = 0x0001_0800_0604
 )
 

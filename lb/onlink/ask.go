@@ -24,13 +24,13 @@ func (u Unavailable) Error() string {
 	return fmt.Sprintf("link %v: %s", u.Subnet, u.Reason)
 }
 
-// waiter waits for who has an address.
+// waiter waits for the hosts that have an address.
 type waiter struct {
 	addr netip.Addr
 	from chan MAC
 }
 
-// maxAnswers is how many answers to one question are kept.
+// maxAnswers is the number of answers to one question that are kept.
 const maxAnswers = 16
 
 // take hands over an answer to the question.
@@ -43,15 +43,15 @@ func (w *waiter) take(p packet) {
 	}
 }
 
-// Ask asks on the link who has an address, at most the given number of times, and returns the
-// first that answers; nobody: none. What this machine itself answers does not count. After the
+// Ask asks on the link for the host that has an address, at most the given number of times, and returns the
+// first that answers; empty: none does. This machine's own answers do not count. After the
 // last question it waits once more; and where no machine is known to have the MAC that answers for a VIP, until the machines have been
 // asked for theirs. The error is the context's or [Unavailable].
 func (r *Responder) Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
 	return r.ask(ctx, subnet, addr, tries, every, inquiry{})
 }
 
-// AskAll is [Responder.Ask] that does all its tries and returns everybody that answers, sorted.
+// AskAll asks as [Responder.Ask] does, but does all its tries and returns all hosts that answer, sorted.
 func (r *Responder) AskAll(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
 	return r.ask(ctx, subnet, addr, tries, every, inquiry{all: true})
 }

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// defendInterval is how long a claim is not defended again (RFC 5227, section 2.1.1).
+	// defendInterval is the time for which a claim is not defended again (RFC 5227, section 2.1.1).
 	defendInterval = 10 * time.Second
-	// recheckInterval is how often a stranger is asked whether it still has a claim.
+	// recheckInterval is the interval at which a stranger is asked whether it still has a claim.
 	recheckInterval = 10 * time.Second
 	// conflictEnds is after how much silence of the stranger a conflict is over.
 	conflictEnds = 35 * time.Second
-	// suspicion is how long a stranger may turn out to be a machine whose MAC is being learned.
+	// suspicion is the time for which a stranger may turn out to be a machine whose MAC is being learned.
 	suspicion = 300 * time.Millisecond
-	// notifyInterval is how often a claim that is heard again is told.
+	// notifyInterval is the interval at which a claim that is heard again is told.
 	notifyInterval = time.Second
 )
 

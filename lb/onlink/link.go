@@ -310,7 +310,7 @@ func (l *link) onReadError(s *packetSocket, err error) {
 	}
 }
 
-// onFrame takes in a frame and answers it.
+// onFrame observes a frame and answers it.
 func (l *link) onFrame(socket *packetSocket, frame []byte) {
 	packet, ok := parse(frame)
 	if !ok {

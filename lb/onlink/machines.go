@@ -14,12 +14,12 @@ type machine struct {
 }
 
 const (
-	// macRefresh is how often a machine is asked whether it still has its MAC.
+	// macRefresh is the interval at which a machine is asked whether it still has its MAC.
 	macRefresh = time.Minute
 	// macForgotten is after how long a MAC of a machine that answers by another is a
 	// stranger's. Machines with two interfaces in one LAN may answer by both.
 	macForgotten = 5 * time.Minute
-	// machineRetry is how often a machine without a MAC is asked at first.
+	// machineRetry is the interval at which a machine without a MAC is asked at first.
 	machineRetry = time.Second
 	fastRetries  = 3
 )
@@ -110,7 +110,7 @@ func (l *link) machineWith(mac MAC) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// doubtInterval is how often a stranger has all machines asked again.
+// doubtInterval is the interval at which a stranger has all machines asked again.
 const doubtInterval = 10 * time.Second
 
 // doubtMachines asks all machines for their MACs, unless they were asked a moment ago, and reports whether it did: one may have got

@@ -30,7 +30,7 @@ func solicitedNode(addr netip.Addr) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xff, 1: 0x02, 11: 1, 12: 0xff, 13: a[13], 14: a[14], 15: a[15]})
 }
 
-// multicastMAC is where frames for a group are sent to (RFC 2464, section 7).
+// multicastMAC returns the MAC that frames for a group are sent to (RFC 2464, section 7).
 func multicastMAC(group netip.Addr) MAC {
 	a := group.As16()
 	return MAC{0x33, 0x33, a[12], a[13], a[14], a[15]}

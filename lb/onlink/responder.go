@@ -42,7 +42,7 @@ type Responder struct {
 // ErrClosed is the error of a closed [Responder].
 var ErrClosed = errors.New("the responder is closed")
 
-// pollInterval is how often interfaces are looked at without a notification, and a socket
+// pollInterval is the interval at which interfaces are looked at without a notification, and a socket
 // that could not be opened is tried again.
 const pollInterval = 15 * time.Second
 

@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// What VXLAN adds to a packet, in bytes: the inner Ethernet header, its own, UDP's
+// The bytes that VXLAN adds to a packet: the inner Ethernet header, its own, UDP's
 // and the outer IP header (RFC 7348, section 5).
 const (
 	overhead4 = 14 + 8 + 8 + 20
