@@ -114,7 +114,7 @@ func (s *Session) SetDiagnostic(diagnostic Diagnostic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-s.says: // which nobody has seen yet
+	case <-s.says: // which was not read yet
 	default:
 	}
 	s.says <- diagnostic
@@ -156,7 +156,7 @@ func (s *Session) SetTimers(timers Timers) error {
 	defer s.mu.Unlock()
 	s.now = timers
 	select {
-	case <-s.timers: // which nobody has seen yet
+	case <-s.timers: // which were not read yet
 	default:
 	}
 	s.timers <- timers

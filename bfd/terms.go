@@ -28,7 +28,7 @@ type Timers struct {
 type Terms struct {
 	Local, Remote netip.Addr // of one family; link-local ones with a zone
 	Multihop      bool       // the peer is further than one hop away (RFC 5883)
-	// MinTTL is the least TTL of the peer's packets over several hops; 0: any, and anybody who
+	// MinTTL is the least TTL of the peer's packets over several hops; 0: any, and any host that
 	// can send with the peer's address can end the session. Over one hop it is 255.
 	MinTTL uint8
 	Timers

@@ -126,7 +126,7 @@ func (p *Preview) homesOf(all map[netip.Addr]*onLink) map[netip.Addr][]string {
 }
 
 // segment is the link as its machines see it: those that are here are up. The gateway answers: whether
-// it does, nobody can tell here.
+// it does is not known here.
 func (p *Preview) segment(l inventory.Link) advertise.Segment {
 	seg := advertise.Segment{Witness: advertise.WitnessAnswers}
 	for _, m := range l.Machines {

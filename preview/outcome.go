@@ -45,7 +45,7 @@ func (c Cluster) SilentNodes() (names []string) {
 	return names
 }
 
-// SampleServices stand for Services that nobody knows of: one for each pool and family, that holds
+// SampleServices stand for Services that are not known: one for each pool and family, that holds
 // the first and the last address and can be served by every machine. Its namespace is "pool".
 func SampleServices(inv *inventory.Inventory) (all []Service) {
 	for _, pool := range inv.Pools {

@@ -40,7 +40,7 @@ func (u Unannounced) String() string {
 //
 // Besides what is planned it knows which agents say of themselves that they have no session, and
 // where none has run. A machine of which nothing is heard any more counts as announcing what it is
-// to: whether it does, nobody can tell here.
+// to: whether it does is not known here.
 func UnannouncedOf(inv *inventory.Inventory, cluster Cluster) (all []Unannounced) {
 	preview := Of(inv, cluster, Failures{})
 	mute := preview.mute(cluster)

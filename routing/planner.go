@@ -9,8 +9,8 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Planner plans like [Plan], again and again, and remembers what it has planned: where
-// only Nodes differ from the last view, it decides anew on what their CIDRs overlap
+// Planner plans like [Plan], again and again, and keeps the last plan: where
+// only Nodes differ from the last view, it decides anew on the claims that their CIDRs overlap
 // with. The rest is copied. Its zero value has planned nothing yet.
 type Planner struct {
 	view    View
@@ -44,7 +44,7 @@ func (p *Planner) Plan(view View) Table {
 	return p.table
 }
 
-// begin plans from nothing.
+// begin plans without a last plan.
 func (p *Planner) begin(view View) {
 	*p = Planner{view: view, input: inputOf(view), tunnel: tunnelOf(&view), planned: true}
 	p.network.routes, p.network.refused = network(&view)
@@ -69,7 +69,7 @@ func (p *Planner) begin(view View) {
 	p.table = p.assemble()
 }
 
-// change is a Node that is not as it was; nil: it was not there, or is not any more.
+// change is a changed Node, before and after; nil: it was not there, or is not any more.
 type change struct{ old, new *Node }
 
 // compareNodes returns the changes between two lists that are sorted by name. Nodes
@@ -141,7 +141,7 @@ func (p *Planner) change(change change) {
 	}
 }
 
-// widestAround are the widest CIDRs that anybody claims around each of some claims.
+// widestAround returns the widest CIDRs that any Node claims around each of some claims.
 func (p *Planner) widestAround(of []claim) (all []netip.Prefix) {
 	for _, c := range of {
 		all = append(all, p.claims.widestOf(c.cidr))

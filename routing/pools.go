@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// mostAnswers bounds how many routes answer for one block of a pool. An address that is left out splits the block into as many routes as
+// mostAnswers bounds the number of routes that answer for one block of a pool. An address that is left out splits the block into as many routes as
 // its prefix is longer than the block's: a pool over the LAN of a thousand machines would fill kernels with tens of thousands.
 const mostAnswers = 512
 
-// overPools are the routes that answer for addresses of pools which nobody serves: but for those of Nodes and their pods that are
+// overPools returns the routes that answer for addresses of pools which no machine serves: but for those of Nodes and their pods that are
 // known. A pool may have some, as where a Node joined after it was made, and forwarded packets meet these routes before all
 // others. coarse are the blocks of pools that are answered for with gaps wider than what is known, since the exact ones would need more
 // than mostAnswers.
@@ -35,9 +35,9 @@ func overPools(view *View) (routes []Route, coarse []netip.Prefix) {
 	return slices.Compact(routes), slices.Compact(coarse)
 }
 
-// answersFor are the blocks of a pool's block that are answered for: what is left of it without what is known. Where these would be too
-// many, the blocks around what is known are left out, each wider by four bits until they are few enough: packets to some addresses
-// that nobody serves then go where the machine's other routes lead, and none to a Node or its pods is lost.
+// answersFor returns the blocks of a pool's block that are answered for: the rest of it without the known addresses. Where these would be too
+// many, the blocks around known addresses are left out, each wider by four bits until they are few enough: packets to some addresses
+// that no machine serves then go where the machine's other routes lead, and none to a Node or its pods is lost.
 func answersFor(prefix netip.Prefix, known []netip.Prefix) (rest []netip.Prefix, exact bool) {
 	inside := slices.DeleteFunc(slices.Clone(known), func(k netip.Prefix) bool { return !k.Overlaps(prefix) })
 	for bits := prefix.Addr().BitLen(); bits > prefix.Bits(); bits -= 4 {
@@ -48,7 +48,7 @@ func answersFor(prefix netip.Prefix, known []netip.Prefix) (rest []netip.Prefix,
 	return without(nil, prefix, noLonger(inside, prefix.Bits())), len(inside) == 0 || prefix.IsSingleIP()
 }
 
-// noLonger are prefixes, each widened to a number of bits where it has more.
+// noLonger returns prefixes, each widened to a number of bits where it has more.
 func noLonger(all []netip.Prefix, bits int) []netip.Prefix {
 	out := slices.Clone(all)
 	for i, p := range out {
@@ -57,7 +57,7 @@ func noLonger(all []netip.Prefix, bits int) []netip.Prefix {
 	return out
 }
 
-// hasOf are the pod CIDRs and addresses of a Node.
+// hasOf returns the pod CIDRs and addresses of a Node.
 func hasOf(n *Node) (all []netip.Prefix) {
 	all = slices.Clone(n.PodCIDRs)
 	for _, a := range n.Addresses {
@@ -73,7 +73,7 @@ func (c change) touchesPools(pools []netip.Prefix) bool {
 	})
 }
 
-// without appends what is left of a prefix without others: the fewest prefixes, in order. It gives up once there are more than
+// without appends the rest of a prefix without others: the fewest prefixes, in order. It gives up once there are more than
 // mostAnswers.
 func without(out []netip.Prefix, prefix netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	var inside []netip.Prefix
@@ -96,7 +96,7 @@ func without(out []netip.Prefix, prefix netip.Prefix, others []netip.Prefix) []n
 	return without(without(out, low, inside), high, inside)
 }
 
-// halves are the two prefixes that a prefix of more than one address is made of.
+// halves returns the two prefixes that a prefix of more than one address is made of.
 func halves(p netip.Prefix) (low, high netip.Prefix) {
 	b := p.Addr().AsSlice()
 	b[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)

@@ -22,7 +22,7 @@ type View struct {
 	VXLAN    inventory.VXLAN // of the tunnel
 	// AlsoVXLAN holds the port and VNI with which the tunnel accepts packets as well, while a change of it is under way.
 	AlsoVXLAN inventory.VXLAN
-	Pools     []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
+	Pools     []netip.Prefix // where VIPs come from; a packet that still bears one when it is forwarded is served by no machine
 	// Taken holds the addresses of pools that Nodes of the cluster have, be they machines or not, wherever they are.
 	Taken []netip.Prefix
 }

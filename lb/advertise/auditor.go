@@ -9,12 +9,12 @@ import (
 // and a frame may be lost.
 const lately = 150 * time.Second
 
-// next is the machine that would follow the owner; empty: none.
+// next returns the machine that would follow the owner; empty: none.
 func (t *tenure) next(owner string) string {
 	return t.firstAble(func(name string) bool { return name != owner })
 }
 
-// auditor is the machine that looks now and then who answers for the VIP: not one that may take itself for the owner, too. Empty: none.
+// auditor returns the machine that probes the VIP now and then: not one that may take itself for the owner, too. Empty: none.
 func (t *tenure) auditor(now time.Duration, owner, self string) string {
 	return t.firstAble(func(name string) bool {
 		return name != owner && !t.rivals.claims(now, name, lately) && !(name == self && t.claim.heldWithin(now, lately))

@@ -11,7 +11,7 @@ type claim struct {
 	since       time.Duration // the machine began to answer
 	until       time.Duration // the machine answered last; 0: it never did
 	yielding    time.Duration // the phase began to be yielding
-	unconfirmed int           // probes that have to find nobody else until the machine answers without any
+	unconfirmed int           // probes that have to find no other machine until this one answers without any
 }
 
 // heldWithin reports whether the machine answered for the VIP within a period.
@@ -63,8 +63,8 @@ func (d *decision) wait() lb.Reason {
 	return ""
 }
 
-// hasRight reports whether the machine answers without a probe. One that insists probes until nobody else has
-// answered for a while: what is said once may be lost, or come before the rival is up.
+// hasRight reports whether the machine answers without a probe. One that insists probes until no other has
+// answered for a while: a single claim may be lost, or come before the rival is up.
 func (d *decision) hasRight() bool {
 	insists := d.rivals.insists()
 	hasRight := d.quorum == Majority && !d.newborn && (d.succeeds || d.phase.answers() && (d.claim.unconfirmed == 0 || insists))
@@ -74,7 +74,7 @@ func (d *decision) hasRight() bool {
 	return hasRight
 }
 
-// search returns the reason why the machine does not answer yet; empty: a probe has just found that nobody else does. A careful machine probes
+// search returns the reason why the machine does not answer yet; empty: a probe has just found that no other machine does. A careful machine probes
 // as long as it answers.
 func (d *decision) search() lb.Reason {
 	if !d.probe.isFree(d.now, careful) || d.claim.unconfirmed > 0 {

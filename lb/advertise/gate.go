@@ -11,20 +11,20 @@ import (
 )
 
 // Gate holds offers back until kube-proxy on this machine has the rules for them: packets
-// that come sooner are lost. It asks nobody and has no clock: it says what is to be asked
-// ([Gate.Questions]) and takes what was answered ([Gate.Answer]).
+// that come sooner are lost. It has no I/O and no clock: it returns the questions to ask
+// ([Gate.Questions]) and observes the answers ([Gate.Answer]).
 //
 //   - An offer without endpoints passes as it is, so that a withdrawal never waits. Once it
 //     has endpoints again it is held back like a new one.
 //   - An offer of a Service that kube-proxy leaves alone passes as it is, too: nothing is known of the rules of others.
 //     Once kube-proxy serves it, it is held back like a new one.
-//   - An offer with endpoints passes once there is evidence of its rules, or nobody can be
-//     asked for any, or the bound is over. From then on it passes while it has endpoints.
+//   - An offer with endpoints passes once there is evidence of its rules, or there is no kube-proxy
+//     to ask for any, or the bound is over. From then on it passes while it has endpoints.
 //   - An offer that passes as the worse way, because its endpoints here terminate, stays so
 //     until there is evidence of the ready endpoint that has arrived.
 //   - An offer whose rules were seen, and are gone, is held back until they are there again,
-//     without a bound: where another machine can serve it ([Offer.RulesLost]). Which offers pass is
-//     told for that ([Gate.Passing]).
+//     without a bound: where another machine can serve it ([Offer.RulesLost]). [Gate.Passing] returns the
+//     passing offers for that.
 //
 // The clock of a question runs only while the machine would announce the VIP but for the
 // rules: [Gate.Observe] takes that from the plan.
@@ -206,8 +206,8 @@ func pendingRefusal(service lb.ServiceKey, vip netip.Addr) Refusal {
 	return Refusal{Service: service, VIP: vip, Reason: lb.ProxyRulesPending}
 }
 
-// Observe takes the refusals of the plan that was made of what Apply returned: what the
-// machine does not announce for the rules alone is asked about.
+// Observe takes the refusals of the plan that was made of the offers that Apply returned: for an offer that the
+// machine does not announce for the rules alone it asks for evidence.
 func (g *Gate) Observe(refusals sorted.List[Refusal], now time.Time) {
 	gone, put := sorted.Diff(g.refusals, refusals)
 	g.refusals = refusals
@@ -239,7 +239,7 @@ func (g *Gate) Questions() []Question {
 	return all
 }
 
-// question is the one about an offer that is asked about.
+// question returns the question about an offer that is asked about.
 func (g *Gate) question(key offerKey) Question {
 	o, _ := g.offers.Next(Offer{Service: key.service, VIP: key.vip})
 	e := g.entries[key]
@@ -248,9 +248,9 @@ func (g *Gate) question(key offerKey) Question {
 	}
 }
 
-// Passing are questions about all offers with endpoints that pass, and that nothing is asked about, by VIP
-// and Service: whether their rules are still there. Of a VIP that its Service's status does not show, whoever wrote it,
-// kube-proxy has none anywhere.
+// Passing returns questions about all offers with endpoints that pass, and that nothing is asked about, by VIP
+// and Service: whether their rules are still there. Of a VIP that its Service's status does not show
+// kube-proxy has none anywhere, whatever program wrote the status.
 func (g *Gate) Passing() (all []Question) {
 	for o := range g.offers.All() {
 		if e := g.entries[keyOf(o)]; e != nil && e.passes && e.since.IsZero() && o.Frontend.Shown {
@@ -299,8 +299,8 @@ type Passage struct {
 	After    time.Duration
 }
 
-// Answer takes answers. Those to a question that is not asked any more, or is another one
-// by now, count for nothing.
+// Answer observes answers. It ignores those to a question that is not asked any more, or has changed
+// since.
 func (g *Gate) Answer(answers []Answer, now time.Time) (ended []Passage) {
 	var changed []offerKey
 	for _, answer := range answers {
@@ -324,7 +324,7 @@ func (g *Gate) Answer(answers []Answer, now time.Time) (ended []Passage) {
 	return ended
 }
 
-// Expire lets through what has waited for the bound. Its questions are asked on.
+// Expire passes the offers that have waited for the bound. Their questions are asked on.
 func (g *Gate) Expire(now time.Time) (ended []Passage) {
 	if g.due.IsZero() || now.Before(g.due) {
 		return nil
@@ -351,7 +351,7 @@ func (g *Gate) Expire(now time.Time) (ended []Passage) {
 	return ended
 }
 
-// replan takes some offers anew into what is planned with.
+// replan updates some offers among those that are planned with.
 func (g *Gate) replan(keys []offerKey, now time.Time) {
 	offers := make([]Offer, 0, len(keys))
 	for _, key := range keys {
@@ -361,7 +361,7 @@ func (g *Gate) replan(keys []offerKey, now time.Time) {
 	g.edit(nil, offers)
 }
 
-// edit takes offers out of what is to be planned with, and others in.
+// edit removes offers from those that are planned with, and adds others.
 func (g *Gate) edit(gone, put []Offer) {
 	if len(gone)+len(put) > 0 {
 		g.passed = g.passed.Edit(gone, put)
@@ -369,10 +369,10 @@ func (g *Gate) edit(gone, put []Offer) {
 	}
 }
 
-// Changes counts the changes of what Apply returns, so far.
+// Changes returns the number of changes of Apply's result, so far.
 func (g *Gate) Changes() uint64 { return g.changes }
 
-// Asks counts the changes of what Questions returns, so far, and may count too many.
+// Asks returns the number of changes of the result of Questions, so far, and may count too many.
 func (g *Gate) Asks() uint64 { return g.asks }
 
 // Next returns the time until a bound may be over; 0: nothing is pending.

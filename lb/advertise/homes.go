@@ -70,7 +70,7 @@ func (c *chooser) choose(h *Home, machine string) {
 	c.count[machine]++
 }
 
-// keep leaves what is held in this place.
+// keep leaves the machines that VIPs have in this place.
 func (c *chooser) keep() {
 	for i := range c.all {
 		h := &c.all[i]
@@ -109,7 +109,7 @@ func (c *chooser) fill() {
 	}
 }
 
-// heldAt is the place of a machine among the homes of a VIP until now.
+// heldAt returns the place of a machine among the homes of a VIP until now.
 func heldAt(h *Home, machine string) int {
 	if i := slices.Index(h.Held, machine); i >= 0 {
 		return i
@@ -180,7 +180,7 @@ func (c *chooser) moveAlong(path []string) {
 	}
 }
 
-// movable is the VIP of a machine that another one could have with the best right; nil: there is none.
+// movable returns the VIP of a machine that another one could have with the best right; nil: there is none.
 func (c *chooser) movable(from, to string) *Home {
 	var best *Home
 	for i := range c.all {

@@ -22,7 +22,7 @@ type Endpoints struct {
 	NotFollowed bool `json:",omitempty"`
 }
 
-// Frontend is where a Service is reached, and by what, as far as it matters to find out whether
+// Frontend holds the ports and the proxy of a Service, as far as they matter to find out whether
 // kube-proxy has its rules. It compares with ==.
 type Frontend struct {
 	Ports           string // its first ones, as "80/TCP,443/TCP"; empty: not known
@@ -33,7 +33,7 @@ type Frontend struct {
 }
 
 // Labels are labels of a Service as kubectl prints them: key=value, comma separated, sorted
-// by key. They compare with ==. Empty: there are none, or nobody selects by any.
+// by key. They compare with ==. Empty: there are none, or no selector uses any.
 type Labels string
 
 // LabelsOf returns the labels of a Service that have one of the keys, which are sorted.

@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// probe is the last probe of a VIP on the wire, and what it found.
+// probe is the last probe of a VIP on the wire, and its result.
 type probe struct {
 	isRunning bool
 	result    probeResult
@@ -40,7 +40,7 @@ func (p *probe) isFree(now, period time.Duration) bool {
 	return p.result == nobodyAnswers && now-p.at < period
 }
 
-// drop has a result of these kinds count no more.
+// drop invalidates a result of these kinds.
 func (p *probe) drop(results ...probeResult) {
 	if slices.Contains(results, p.result) {
 		p.result = noResult
@@ -111,7 +111,7 @@ func (t *tenure) missIncumbent(now time.Duration, self string) {
 // Heard observes that another machine was heard to claim a VIP, and reports whether this one is
 // to announce its own claim again. Of two that claim one the earlier in the order has it, of those that
 // can own it, but for what this machine was to give up. Two that go on are of different minds about that
-// order: then the first by name has it. A majority gives way to no machine that is down: what it says may be heard,
+// order: then the first by name has it. A majority gives way to no machine that is down: its claims may be heard,
 // but it hears nothing.
 func (s *Succession) Heard(now time.Duration, vip netip.Addr, machine string) (announce bool) {
 	tenure := s.vips[vip]

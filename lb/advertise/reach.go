@@ -23,8 +23,8 @@ type Hop struct {
 	Worse  bool   // as the worse way: its endpoints terminate
 }
 
-// Of returns how the machine announces an offer's VIP, sorted by router, and why it does
-// not: to a router, or where none is named to nobody. pool is the place of the VIP's pool among
+// Of returns how the machine announces an offer's VIP, sorted by router, and the reasons why it does
+// not: to a router, or to any where none is named. pool is the place of the VIP's pool among
 // those of the inventory, which is the same for every machine; less than 0: no pool has it.
 func (r Reach) Of(o Offer, pool int) (hops []Hop, refused []Refusal) {
 	scope := outside

@@ -27,7 +27,7 @@ type advertiseScope struct {
 	pool        *inventory.Pool      // nil: pod CIDRs
 	advertise   *inventory.Advertise // of the pool
 	order       int                  // among those of the pool
-	refusal     lb.Reason            // here, to anybody
+	refusal     lb.Reason            // here, to any router
 	announcedTo []bool               // each session
 	attributes  []Advertisement      // for each session, without prefix and bandwidth
 	worse       []Advertisement      // the same, as the worse way

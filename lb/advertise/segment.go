@@ -32,21 +32,21 @@ type Neighbor struct {
 	Standing Standing // of this machine itself: [Up] or [Leaving]
 }
 
-// Quorum is by what right a machine answers on a segment.
+// Quorum is the right by which a machine answers on a segment.
 type Quorum int
 
 // The rights, the least first.
 const (
 	NoQuorum Quorum = iota // it may be cut off: it answers for nothing
-	Careful                // it may be the only one left: it answers for what nobody else answers for
+	Careful                // it may be the only one left: it answers for VIPs that no other answers for
 	Majority               // the machines that are not with it are no majority
 )
 
 func (q Quorum) String() string { return [...]string{"none", "careful", "majority"}[q] }
 
-// Quorum is the right of this machine. The majority is more than half of the machines that are
-// active; of two halves it is that with the first machine of the inventory. While an edit of who is
-// active is young it takes the majority of both: so of two that know different inventories at
+// Quorum returns the right of this machine. The majority is more than half of the machines that are
+// active; of two halves it is that with the first machine of the inventory. While an edit of the active
+// machines is young it takes the majority of both: so of two that know different inventories at
 // most one has it. A machine that an edit brought counts once it was heard, or was waited for: until then
 // it answers for nothing.
 func (s Segment) Quorum() Quorum {
@@ -78,7 +78,7 @@ func (s Segment) hasMajorityOf(names []string) bool {
 	return 2*seen > len(names) || 2*seen == len(names) && first
 }
 
-// sees reports whether a machine is on the same side of whatever cuts the segment.
+// sees reports whether a machine is on the same side of a cut of the segment.
 func (s Segment) sees(name string) bool {
 	m, known := s.machine(name)
 	return known && (m.Standing == Up || m.Standing == Leaving || m.Standing == Holding)
@@ -102,15 +102,15 @@ func (s Segment) names(are func(Neighbor) bool) (names []string) {
 	return names
 }
 
-// turn is how much later than the first machine this one looks for what each may have left to another: two that
-// look at once take it at once.
+// turn returns the delay after the first machine with which this one probes VIPs that each may have left to another: two that
+// probe at once take them at once.
 func (s Segment) turn() time.Duration {
 	place := slices.IndexFunc(s.Machines, func(m Neighbor) bool { return m.Name == s.Self })
 	return time.Duration(min(max(place, 0), 6)) * 250 * time.Millisecond
 }
 
-// answering is the segment without the machines whose agents are away for a moment: they may have
-// what they had, and nothing that is new.
+// answering returns the segment without the machines whose agents are away for a moment: they may keep
+// the VIPs that they had, and get no new ones.
 func (s Segment) answering() Segment {
 	s.Machines = slices.Clone(s.Machines)
 	for i, m := range s.Machines {
@@ -155,7 +155,7 @@ func (v LinkVIP) order(seg Segment) []string {
 
 func (v LinkVIP) allows(name string) bool { return v.May == nil || slices.Contains(v.May, name) }
 
-// preference puts that machine first which rendezvous hashing prefers for an address.
+// preference sorts machines by rendezvous hashing for an address, the preferred one first.
 func preference(vip netip.Addr, a, b string) int {
 	return cmp.Or(cmp.Compare(rendezvous(vip, b), rendezvous(vip, a)), cmp.Compare(a, b))
 }
@@ -173,7 +173,7 @@ func rendezvous(vip netip.Addr, machine string) uint64 {
 // Owner names the machine that is to answer for a VIP, or the reason why none is. incumbent is the one that does, as far as is known;
 // empty: none is known to.
 //
-// Whoever has a VIP keeps it while it can serve it, so that a machine that comes back breaks no
+// The machine that has a VIP keeps it while it can serve it, so that a machine that comes back breaks no
 // connection; only a VIP that is pinned to a machine goes back to that. Otherwise it is the first in the order
 // that can.
 func (s Segment) Owner(vip LinkVIP, incumbent string) (owner string, none lb.Reason) {

@@ -13,13 +13,13 @@ const (
 	// hear of it within seconds.
 	joint = time.Minute
 	// careful is the interval at which a machine without a majority probes whether it is still the only one that
-	// answers, and trust for how long the result counts.
+	// answers, and trust the time for which the result counts.
 	careful = time.Second
 	trust   = 1500 * time.Millisecond
 	// aside is the time for which an address that a foreign host has is left alone before it is probed again.
 	aside = 5 * time.Second
 	// verifies is the interval at which the first in a VIP's order probes whether the machine answers that has it in its
-	// place: two that each take the other for the owner would leave nobody.
+	// place: two that each take the other for the owner would leave none that answers.
 	verifies = 5 * time.Second
 	// verifiesAgain is the time after a probe without an answer until it probes once more: by then it is known
 	// of a machine whose agent has ended.
@@ -34,15 +34,15 @@ const (
 	resigns = 10 * time.Second
 )
 
-// Succession decides for one machine on one segment which VIPs it answers for. It does no I/O and has no clock: a step
-// returns the VIPs to be probed ([Step.Probes]), and [Succession.Probed] and [Succession.Heard] take what was found and
-// heard. Times are those of any clock that counts sleep.
+// Succession decides for one machine on one segment on the VIPs that it answers for. It does no I/O and has no clock: a step
+// returns the VIPs to be probed ([Step.Probes]), and [Succession.Probed] and [Succession.Heard] observe the results and the
+// claims of others. Times are those of any clock that counts sleep.
 //
 //   - A machine that takes a VIP from one that is gone, or that gives it up, answers at once.
 //   - A VIP of which nothing is known is probed first: what another machine answers for
 //     stays its own. So a machine that begins, or was cut off, takes nothing back.
 //   - A machine that others follow answers on until it hears them, so that some machine answers at every instant.
-//   - Without a majority a machine answers only for what nobody else was just seen to answer for.
+//   - Without a majority a machine answers only for a VIP that no other was just seen to answer for.
 type Succession struct {
 	vips       map[netip.Addr]*tenure
 	remembered map[netip.Addr]bool // what the process before this one answered for; empty once that is old
@@ -57,7 +57,7 @@ type Succession struct {
 	edited     time.Duration // when active became what it is
 }
 
-// NewSuccession returns the succession of a machine that begins. remembered is what the process before it, a moment ago,
+// NewSuccession returns the succession of a machine that begins. remembered are the VIPs that the previous process, a moment ago,
 // answered for.
 func NewSuccession(remembered []netip.Addr) *Succession {
 	s := &Succession{vips: map[netip.Addr]*tenure{}, remembered: map[netip.Addr]bool{}, lost: absences{}, newborn: true}
@@ -80,10 +80,10 @@ type Step struct {
 // Owned names the owner of a VIP as this machine sees it, or the reason why this one does not answer.
 type Owned struct {
 	VIP   netip.Addr
-	Owner string // empty: nobody, or nobody knows
-	Next  string // would follow the owner; empty: nobody
-	// Auditor looks now and then who answers: the first that can own it and was not heard to claim it lately. Of two
-	// machines that do not hear each other each takes itself for the owner. Empty: nobody does.
+	Owner string // empty: none, or it is not known
+	Next  string // would follow the owner; empty: none
+	// Auditor is the machine that probes the VIP now and then: the first that can own it and was not heard to claim it lately. Of two
+	// machines that do not hear each other each takes itself for the owner. Empty: there is none.
 	Auditor string
 	Reason  lb.Reason // why this machine does not answer; empty: it does
 }
@@ -177,7 +177,7 @@ func (s *Succession) lonely(seg Segment) lb.Reason {
 }
 
 // invalidate drops what is known of incumbents, but for this machine's own claims, and those of the process
-// before. What it had last it probes, and takes where nobody else has it.
+// before. It probes the VIPs that it had last, and takes those that no other machine has.
 func (s *Succession) invalidate() {
 	for vip, tenure := range s.vips {
 		if !tenure.phase.answers() && !s.remembered[vip] {
@@ -190,9 +190,9 @@ func (s *Succession) invalidate() {
 	}
 }
 
-// reprobe has this machine probe once more whether others answer for what it has answered for, and for what it has left
-// to them: it did so without a majority, which it sees again, or stood still. Until now they could not hear each other.
-// What others claimed while it stood still it does not insist on, and it succeeds none of which it knew before.
+// reprobe has this machine probe once more whether others answer for the VIPs that it has answered for, and for those that it
+// has left to them: it did so without a majority, which it sees again, or stood still. Until now they could not hear each other.
+// It does not insist on VIPs that others claimed while it stood still, and it succeeds none of which it knew before.
 func (s *Succession) reprobe(stoodStill bool) {
 	for _, tenure := range s.vips {
 		if stoodStill {

@@ -10,7 +10,7 @@ type tenure struct {
 	phase     tenurePhase
 	able      []string // machines that can own the VIP, in order
 	homes     []string // the controller's choice
-	isNew     bool     // the VIP came while this machine was there, and nobody was known to answer for it yet
+	isNew     bool     // the VIP came while this machine was there, and no machine was known to answer for it yet
 	succeeds  bool     // an incumbent was there before that was up, so that no probe is needed
 	claim     claim
 	incumbent incumbent
@@ -35,7 +35,7 @@ func (t *tenure) release() {
 	t.rivals.giveWay()
 }
 
-// take has the machine answer.
+// take begins the machine's claim.
 func (t *tenure) take(now time.Duration, self string) {
 	if !t.phase.answers() {
 		t.claim.since = now

@@ -18,7 +18,7 @@ const (
 	SharingAnnotation = "plinth.dev/sharing-key" // Services of one namespace with the same key may share a VIP
 )
 
-// What is read, first match wins; ours, then those of the balancers that people
+// The annotations that are read, first match wins; ours, then those of the balancers that people
 // come from, so that a migration edits no Service.
 var (
 	poolAnnotations = []string{PoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool", "purelb.io/service-group"}
@@ -44,7 +44,7 @@ const (
 	maxIPs = 256
 )
 
-// poolForm is the form of a pool's name, or nothing: what else a person wrote is told to nobody.
+// poolForm matches the form of a pool's name, or nothing: any other text of a person is not disclosed.
 var poolForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
 
 // AskOf parses the pool and the addresses that a Service asks for from its annotations and

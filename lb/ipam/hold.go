@@ -33,7 +33,7 @@ func (s *State) ToHold(addr netip.Addr, key lb.ServiceKey, uid string, shown boo
 	case named:
 		s.addresses.learn(addr, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })
 		return Write{Verb: Update, Object: object, Holders: object.Holders, ParentUID: uid, Confirm: true}
-	case record.releasing != (lb.ServiceKey{}): // in one write, or nothing would say for a moment that it was released
+	case record.releasing != (lb.ServiceKey{}): // in one write, or nothing would show for a moment that it was released
 		left := Object{Parent: object.Parent, ParentUID: ParentLeft}
 		return Write{Verb: Update, Object: object, Holders: []lb.ServiceKey{key}, ParentUID: left.parentUIDWith(key, uid), Released: true}
 	case !s.ledger.mayStayBeside(addr, key):
@@ -91,12 +91,12 @@ func (l *Ledger) othersAt(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey
 }
 
 // release notes that a Service holds an address no more, and offers it. It reports whether
-// nobody holds it.
+// it has no holder.
 func (s *State) release(addr netip.Addr, k lb.ServiceKey, now time.Time) bool {
 	held := s.IsHolder(addr, k)
 	if !s.ledger.Release(addr, k, now) {
 		if held {
-			s.offerSharers(k, now) // who clashed with it may join the others
+			s.offerSharers(k, now) // a Service that clashed with it may join the others
 		}
 		return false
 	}
@@ -107,7 +107,7 @@ func (s *State) release(addr netip.Addr, k lb.ServiceKey, now time.Time) bool {
 	return true
 }
 
-// Quarantine puts free addresses into quarantine of which it was written down, each until its
+// Quarantine puts free addresses into the quarantine that was stored of them, each until its
 // time. Of two quarantines of an address the one that ends later counts, with its owner: another
 // leader may have given the address, and had it back, while this one stood still.
 func (s *State) Quarantine(all []Quarantined, now time.Time) {

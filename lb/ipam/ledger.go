@@ -33,7 +33,7 @@ type holding struct {
 	pool       string
 	since      int64        // Unix time in seconds; 0: not known, and so taken for the newest
 	holders    []Holder     // the first holder, then the others, sorted; copied when it changes
-	says       []Holder     // what some holders say now that do not get it; see [Ledger.Says]
+	says       []Holder     // the latest requests of some refused holders; see [Ledger.Says]
 	quarantine *Quarantined // that Hold or Block ended; nil: none, or the address is known to be held
 }
 
@@ -93,10 +93,10 @@ func (l *Ledger) holdBeside(a netip.Addr, pool string, h Holder) {
 	l.Hold(a, pool, h)
 }
 
-// Says notes what a Service says that was refused, and so keeps what it holds: its
-// ports, key and backends are what they are, even if it is to have them elsewhere. Who
+// Says notes the latest properties of a Service that was refused, and so keeps the addresses that it holds: its
+// ports, key and backends are in use there, even if it is to have them elsewhere. A Service that
 // wants to share with it has to fit with them, and with those that it was granted. It
-// reports whether it said something else before.
+// reports whether they have changed.
 func (l *Ledger) Says(holder Holder) (changed bool) {
 	for _, addr := range l.byService[holder.Service] {
 		entry := l.holdings[addr]
@@ -180,7 +180,7 @@ func (l *Ledger) Unblock(a netip.Addr) {
 	}
 }
 
-// resume has an address that nobody holds any more be what it was before it was held: in
+// resume returns an address without holders to its state from before it was held: in
 // quarantine, which it reports, or free.
 func (l *Ledger) resume(a netip.Addr, before *Quarantined) (quarantined bool) {
 	if before == nil {
@@ -208,7 +208,7 @@ func (l *Ledger) Holding(a netip.Addr) (Holding, bool) {
 	return c.public(a), true
 }
 
-// Holdings returns all that is held, sorted by address.
+// Holdings returns all addresses that are held, sorted, with their holders.
 func (l *Ledger) Holdings() []Holding {
 	all := make([]Holding, 0, len(l.holdings))
 	for a, c := range l.holdings {
@@ -219,7 +219,7 @@ func (l *Ledger) Holdings() []Holding {
 }
 
 // MayJoin reports whether h may hold a, which others hold, beside them; a Reason
-// other than "" says why not.
+// other than "" is the refusal.
 func (l *Ledger) MayJoin(a netip.Addr, h Holder) lb.Reason {
 	reason, _ := l.holdings[a].refuses(h)
 	return reason
@@ -265,8 +265,8 @@ func (c holding) holder(s lb.ServiceKey) (Holder, bool) {
 	return Holder{}, false
 }
 
-// clashes reports whether a holder may not stay beside the others. Those of which an object alone
-// tells, and nobody has looked at yet, are no reason: they move when they are looked at, if they
+// clashes reports whether a holder may not stay beside the others. Those that are known from an object alone,
+// and were not reconciled yet, are no reason: they move when they are reconciled, if they
 // clash with it. Else two of them would each wait for the other.
 func (c holding) clashes(h Holder) bool {
 	return slices.ContainsFunc(slices.Concat(c.holders, c.says), func(o Holder) bool {

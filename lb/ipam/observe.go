@@ -10,14 +10,14 @@ import (
 )
 
 // Newcomers returns the holders that an object names and that are not known to hold its
-// address: [State.Observe] asks what they serve.
+// address: [State.Observe] needs their ports, keys and backends.
 func (s *State) Newcomers(o Object) []lb.ServiceKey {
 	return slices.DeleteFunc(slices.Clone(o.Holders), func(k lb.ServiceKey) bool { return s.IsHolder(o.Addr, k) })
 }
 
-// Observe takes over what an object says, unless a later one of its address is known, be it
-// the same one or its successor. What was read live counts whatever its version, which goes
-// back when etcd is restored. newcomers are what those serve of [State.Newcomers] that are
+// Observe updates the state with an object, unless a later one of its address is known, be it
+// the same one or its successor. An object that was read live counts whatever its version, which goes
+// back when etcd is restored. newcomers are the holders of those of [State.Newcomers] that are
 // Services.
 func (s *State) Observe(object Object, newcomers []Holder, live bool) Effects {
 	x := s.addresses.of(object.Addr)
@@ -32,7 +32,7 @@ func (s *State) Observe(object Object, newcomers []Holder, live bool) Effects {
 	return s.out.take()
 }
 
-// ObserveWrite takes over what the API server answered to a write of ours, unless a later
+// ObserveWrite updates the state with the API server's answer to a write of ours, unless a later
 // object is known already.
 func (s *State) ObserveWrite(o Object, newcomers []Holder) Effects {
 	if x := s.addresses.of(o.Addr); x.object == nil || !after(x.object.Version, o.Version) {
@@ -48,7 +48,7 @@ func (s *State) ObserveForeign(a netip.Addr) {
 }
 
 // ObserveDeleted notes that the object of an address is gone, the one of that UID or any.
-// Services that hold the address claim it anew, and who waits is offered what another
+// Services that hold the address claim it anew, and pending Services are offered one that another
 // program had.
 func (s *State) ObserveDeleted(addr netip.Addr, uid string, now time.Time) Effects {
 	x := s.addresses.of(addr)
@@ -116,10 +116,10 @@ func (s *State) evictUnnamed(o Object) {
 	}
 }
 
-// Load takes over a list of all objects of ours, before anything else is known. services are
-// those that may hold something, who was edited last at the end: of holders that were made to
-// clash while nobody looked, that one moves. A holder that is none of them holds its address
-// until it is looked at.
+// Load builds the state from a list of all objects of ours, before anything else is known. services are
+// those that may hold something, the one that was edited last at the end: of holders that came to
+// clash while no leader observed them, that one moves. A holder that is none of them holds its address
+// until it is reconciled.
 func (s *State) Load(objects []Object, services []Holder) Effects {
 	place := make(map[lb.ServiceKey]int, len(services))
 	for i, h := range services {
@@ -128,7 +128,7 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 	for _, object := range objects {
 		s.addresses.learn(object.Addr, func(x *addressRecord) { x.object = &object })
 		order := slices.Clone(object.Holders)
-		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int { // who is unknown must stand in nobody's way
+		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int { // an unknown holder must block no other
 			return cmp.Or(cmp.Compare(min(place[y], 1), min(place[x], 1)), cmp.Compare(place[x], place[y]))
 		})
 		for _, k := range order {
@@ -145,9 +145,9 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 	return s.out.take()
 }
 
-// Adopt enters the addresses that the status of a Service shows and nobody holds: another
+// Adopt adds the addresses that the status of a Service shows and that have no holder to the ledger: another
 // balancer's, or an older version's. Each is claimed once the Service is reconciled. One that
-// the Service would not get by asking for it is denied, since anybody may have written it
+// the Service would not get by asking for it is denied, since any user may have written it
 // there, and kept from others until the status is cleared; but others' externalIPs deny none, see [Ledger.MayAdopt].
 func (s *State) Adopt(request Request, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
 	for _, addr := range request.Shown {

@@ -14,10 +14,10 @@ type pendings map[lb.ServiceKey]*pending
 
 type pending struct {
 	request Request
-	has     netip.Addr // of the only family that it has, so that the other is missing; zero: anything may help
+	has     netip.Addr // of the only family that it has, so that the other is missing; zero: any address may help
 }
 
-// mayTake reports whether an address may be what it lacks.
+// mayTake reports whether an address may be of the family that it lacks.
 func (p pending) mayTake(a netip.Addr) bool {
 	return !p.has.IsValid() || p.has.Is4() != a.Is4()
 }
@@ -53,10 +53,10 @@ func (all pendings) Pending() []lb.ServiceKey { return all.where(anyone) }
 
 func anyone(lb.ServiceKey, *pending) bool { return true }
 
-// Request decides what a Service is to have, and enters it, so that nobody else is granted
-// the same while it is claimed. A holder whose ports, key or backends have changed may make
-// room for others beside it. Who gets less than it asks for is pending from this moment:
-// others may release what it lacks before it is told.
+// Request decides on the addresses of a Service, and adds them to the ledger, so that no other is granted
+// the same while they are claimed. A holder whose ports, key or backends have changed may make
+// room for others beside it. A Service that gets less than it asks for is pending from this moment:
+// others may release an address that it lacks before it is told.
 //
 // A refused Service must not keep an address that it never had: it has to release those that it holds and that
 // neither its decision nor its status showed. One family was acquired and the
@@ -71,8 +71,8 @@ func (s *State) Request(r Request, now time.Time) (Decision, Effects) {
 }
 
 // Settle notes that a decision was carried out: the Service of that UID holds what it was
-// granted. Who asks for an address that is another's for now is looked at when its quarantine
-// ends: nothing else happens then.
+// granted. A Service that asks for an address that is another's for now is reconciled when its quarantine
+// ends: there is no other event then.
 func (s *State) Settle(request Request, d Decision, now time.Time) Effects {
 	s.services.learn(request.Service, func(x *serviceRecord) { x.last, x.uid = &d, request.UID })
 	delete(s.pendings, request.Service)
@@ -85,25 +85,25 @@ func (s *State) Settle(request Request, d Decision, now time.Time) Effects {
 	return s.out.take()
 }
 
-// Revise notes that a Service that is pending asks for something else: what comes free before
-// it is looked at is offered to it by that.
+// Revise notes that a pending Service asks for something else: an address that becomes free before
+// it is reconciled is offered to it by the new request.
 func (all pendings) Revise(r Request) {
 	if all[r.Service] != nil {
 		all[r.Service] = &pending{request: r}
 	}
 }
 
-// Withdraw notes that a Service asks for nothing any more. What it holds it holds on.
+// Withdraw notes that a Service asks for nothing any more. It keeps the addresses that it holds.
 func (all pendings) Withdraw(k lb.ServiceKey) { delete(all, k) }
 
-// Forget forgets what a Service was told and waits for; it holds nothing any more.
+// Forget drops the last decision and the pending request of a Service, which holds nothing any more.
 func (s *State) Forget(k lb.ServiceKey) {
 	delete(s.pendings, k)
 	s.services.learn(k, func(x *serviceRecord) { x.last, x.uid = nil, "" })
 }
 
-// grant decides what a Service is to have and enters it. Who is refused keeps what it holds,
-// and serves there what it says now. It reports whether others may join it that could not.
+// grant decides on the addresses of a Service and adds them to the ledger. A refused Service keeps those that it
+// holds, and serves there by its latest spec. It reports whether others may join it that could not.
 func (s *State) grant(request Request, now time.Time) (decision Decision, changed bool) {
 	last, _ := s.Told(request.Service, request.UID)
 	told := last.Addrs()
@@ -136,7 +136,7 @@ func (s *State) leftTo(r Request) (left []netip.Addr) {
 // else keep each other busy.
 const retryAfterRevert = time.Second
 
-// Revert undoes what was granted to a Service and could not be acquired. An object that was
+// Revert undoes the grant of addresses to a Service that could not be acquired. An object that was
 // made all the same, its answer lost, is observed later.
 func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 	for _, v := range vips {
@@ -148,8 +148,8 @@ func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 	return s.out.take()
 }
 
-// revert strikes out a holder that no object names. An address that is in quarantine again is
-// written down anew: it may have been left out meanwhile.
+// revert removes a holder that no object names. The quarantine of an address that is in it again is
+// stored anew: it may have been left out meanwhile.
 func (s *State) revert(a netip.Addr, k lb.ServiceKey) {
 	if s.ledger.Revert(a, k) {
 		s.out.Quarantine = true

@@ -185,7 +185,7 @@ func (x *poolIndex) taken(a netip.Addr) {
 	}
 }
 
-// freed makes a, which nobody holds, free again, if it may be given at all.
+// freed makes a, which has no holder, free again, if it may be given at all.
 func (x *poolIndex) freed(a netip.Addr) {
 	if s := x.stockOf(a); s != nil && !x.isKept(a) {
 		s.free.give(a)

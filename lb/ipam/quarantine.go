@@ -29,7 +29,7 @@ func compareQuarantined(a, b Quarantined) int {
 }
 
 // Quarantined returns all addresses in quarantine, and those that are blocked and will be in it
-// once they no longer are; whose quarantine ends first comes first.
+// once they no longer are, sorted by the end of their quarantine.
 func (l *Ledger) Quarantined() []Quarantined {
 	all := l.blockedQuarantines()
 	for _, r := range l.queue {
@@ -122,7 +122,7 @@ func (l *Ledger) endQuarantine(addr netip.Addr) *Quarantined {
 	return new(quarantined)
 }
 
-// trim drops what has ended from the front of a queue.
+// trim drops ended quarantines from the front of a queue.
 func (l *Ledger) trim(quarantined []Quarantined) []Quarantined {
 	for len(quarantined) > 0 && !l.inQuarantine(quarantined[0]) {
 		quarantined = quarantined[1:]

@@ -14,7 +14,7 @@ type addresses map[netip.Addr]*addressRecord
 type addressRecord struct {
 	object    *Object         // nil: there is none of ours
 	foreign   bool            // another program's object has it
-	releasing lb.ServiceKey   // released it, and its object is still there; zero: nobody
+	releasing lb.ServiceKey   // released it, and its object is still there; zero: none did
 	shownBy   []lb.ServiceKey // statuses show it, of Services that do not hold it
 }
 

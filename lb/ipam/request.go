@@ -17,7 +17,7 @@ type Request struct {
 	Want    Want
 	Labels  map[string]string
 	UID     string       // of the Service
-	Created time.Time    // the Service was; who is older waits longer
+	Created time.Time    // the Service was; an older one is pending longer
 	Shown   []netip.Addr // that its status shows
 }
 
@@ -25,7 +25,7 @@ type Request struct {
 // the same one.
 type Holder struct {
 	Service  lb.ServiceKey
-	Sharing  string // key under which it shares a VIP within its namespace; empty: with nobody
+	Sharing  string // key under which it shares a VIP within its namespace; empty: with no other
 	Ports    []Port // sorted by [Port.Compare]
 	Backends string // with externalTrafficPolicy Local its selector in canonical form, else empty
 }

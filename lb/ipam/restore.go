@@ -9,10 +9,10 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Restore enters who held an address before etcd was restored from a backup: those of holders,
-// who are there still, that the address' object does not name now, unless they have another VIP
-// of the family and do not ask for this one, or who has this one does not share it. An address that nobody of them may have
-// is put into quarantine, as former's. It reports whether anybody has it anew.
+// Restore adds the holders of an address from before etcd was restored from a backup to the ledger: those of holders,
+// which are there still, that the address' object does not name now, unless they have another VIP
+// of the family and do not ask for this one, or its present holder does not share it. An address that none of them may have
+// is put into quarantine, as former's. It reports whether any of them holds it anew.
 func (s *State) Restore(addr netip.Addr, pool string, holders []Request, former lb.ServiceKey, now time.Time) (anew bool, e Effects) {
 	record := s.addresses.of(addr)
 	for _, request := range holders {
@@ -31,7 +31,7 @@ func (s *State) Restore(addr netip.Addr, pool string, holders []Request, former 
 	return anew, s.out.take()
 }
 
-// Claimed reports whether all who hold these addresses are named by their objects.
+// Claimed reports whether all holders of these addresses are named by their objects.
 func (s *State) Claimed(all iter.Seq[netip.Addr]) bool {
 	for a := range all {
 		held, _ := s.Holding(a)

@@ -11,8 +11,8 @@ import (
 // Every kube-proxy serves what a status shows until the Service is gone, whatever its
 // deletion timestamp says. Of two Services that show one address, each machine picks one.
 // So an address is released only once its Service's status does not show it any more, and
-// one that nobody holds is not given while any status shows it: a stale status is what an
-// older version left, another program wrote, or was never cleared since the controller
+// one without a holder is not given while any status shows it: a stale status was left by an
+// older version, written by another program, or never cleared since the controller
 // manager was down.
 
 // Unheld returns those of the addresses that lie in pools and that a Service does not hold.
@@ -25,8 +25,8 @@ func (l *Ledger) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) 
 	return all
 }
 
-// ObserveShown notes what the status of a Service shows: what it does not hold is kept from
-// others once nobody else holds it, and the Service is looked at.
+// ObserveShown notes the addresses that the status of a Service shows: one that it does not hold is kept from
+// others once it has no other holder, and the Service is reconciled.
 func (s *State) ObserveShown(k lb.ServiceKey, shown []netip.Addr) Effects {
 	s.noteShown(k, shown)
 	return s.out.take()
@@ -53,7 +53,7 @@ func (all services) Shows(k lb.ServiceKey) []netip.Addr {
 	return nil
 }
 
-// ObserveCleared notes what the status of a Service shows, read live: others may have what it
+// ObserveCleared notes the addresses that the status of a Service shows, read live: others may have those that it
 // shows no more.
 func (s *State) ObserveCleared(k lb.ServiceKey, shown []netip.Addr, now time.Time) Effects {
 	for _, a := range minus(s.Shows(k), shown...) {
@@ -72,7 +72,7 @@ func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 	})
 }
 
-// ReconcileShown has all Services looked at whose statuses show what they do not hold.
+// ReconcileShown has all Services reconciled whose statuses show addresses that they do not hold.
 func (s *State) ReconcileShown() Effects {
 	for k, x := range s.services {
 		if len(x.shows) > 0 {
@@ -82,8 +82,8 @@ func (s *State) ReconcileShown() Effects {
 	return s.out.take()
 }
 
-// blockShown keeps an address from everybody that a status shows, unless a Service holds it,
-// and reports whether it does. That nobody gets it is told on the Services that show it.
+// blockShown keeps an address that a status shows from all Services, unless one holds it,
+// and reports whether it does. The Services that show it report that it is blocked.
 func (s *State) blockShown(a netip.Addr) bool {
 	by := s.addresses.of(a).shownBy
 	if c, _ := s.Holding(a); len(by) == 0 || len(c.Holders) > 0 {
@@ -96,7 +96,7 @@ func (s *State) blockShown(a netip.Addr) bool {
 	return true
 }
 
-// unblock lets Services have an address again that another program had, or a status showed,
+// unblock frees an address that another program had, or a status showed,
 // unless the other of the two still does.
 func (s *State) unblock(a netip.Addr, now time.Time) {
 	if x := s.addresses.of(a); x.foreign || len(x.shownBy) > 0 {

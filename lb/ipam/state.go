@@ -8,9 +8,9 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// State is all that is known of addresses and of the Services that ask for them: a record for
-// each, and the ledger, by which is decided. Its verbs take what happened, and return the
-// [Effects] that follow from it; nothing else changes it. It is not safe for concurrent use.
+// State is the known state of addresses and of the Services that ask for them: a record for
+// each, and the ledger, by which is decided. Its verbs observe events, and return the
+// [Effects] that follow from them; nothing else changes it. It is not safe for concurrent use.
 type State struct {
 	Reader
 	addresses
@@ -34,7 +34,7 @@ type Reader interface {
 	MayAdopt(netip.Addr, Request, time.Time) lb.Reason
 }
 
-// NewState returns a State without pools that knows of nothing.
+// NewState returns an empty State without pools.
 func NewState() *State {
 	l := NewLedger()
 	return &State{Reader: l, ledger: l, addresses: addresses{}, services: services{}, pendings: pendings{}}
@@ -45,7 +45,7 @@ func (s *State) Knows(k lb.ServiceKey) bool {
 	return len(s.Holds(k)) > 0 || s.services[k] != nil || s.pendings[k] != nil
 }
 
-// HoldsMore reports whether a Service holds more than it was told of: what it has moved away
+// HoldsMore reports whether a Service holds more than it was told of: an address that it has moved away
 // from is released once its status does not show it any more.
 func (s *State) HoldsMore(k lb.ServiceKey) bool {
 	x := s.services[k]
@@ -63,8 +63,8 @@ func (s *State) Unlisted(listed map[netip.Addr]bool) (all []netip.Addr) {
 }
 
 // SetPools makes the pools of an inventory those that addresses are given from, without
-// what the cluster has taken. What is held stays held. Who is pending is served by
-// [State.OfferAll].
+// the addresses that the cluster has taken. Held addresses stay held. [State.OfferAll] serves
+// pending Services.
 func (s *State) SetPools(inv *inventory.Inventory, taken ...lb.Taken) {
 	s.ledger.SetPools(inv, taken...)
 }
@@ -86,7 +86,7 @@ type PoolCount struct {
 	Free   uint64 // of these neither held, nor reserved, nor in quarantine
 }
 
-// Count counts what there is at the time now.
+// Count returns the numbers of addresses and Services at the time now.
 func (s *State) Count(now time.Time) Count {
 	count := Count{Held: map[string]int{}, Pending: map[lb.Reason]int{}}
 	for _, c := range s.Holdings() {

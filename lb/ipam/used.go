@@ -41,8 +41,8 @@ func usesBy(who string, all []netip.Prefix) (out []use) {
 	return out
 }
 
-// usesOf lists what no pool gives: what is nobody's VIP, what the inventory itself uses, and what
-// the cluster has, but for externalIPs, which their Services may have. None of the blocks has an
+// usesOf lists the addresses that no pool gives: those that cannot be VIPs, those that the inventory itself uses, and those
+// that the cluster has, but for externalIPs, which their Services may have. None of the blocks has an
 // address of another; sorted.
 func usesOf(inv *inventory.Inventory, taken []lb.Taken) []use {
 	all := append(slices.Clone(never), inventoryUses(inv)...)
@@ -85,7 +85,7 @@ func inventoryUses(inv *inventory.Inventory) (all []use) {
 	return all
 }
 
-// unused cuts what is used out of runs.
+// unused cuts used addresses out of runs.
 func unused(runs []run, used []use) (rest []run) {
 	for _, left := range runs {
 		from := sort.Search(len(used), func(i int) bool { return inventory.RangeOf(used[i].Prefix).Last.Compare(left.first) >= 0 })
@@ -120,7 +120,7 @@ func (x *poolIndex) usedBy(a netip.Addr) (u use, used bool) {
 }
 
 // Uses reports whether the inventory or the cluster itself uses a: it is a machine's,
-// a router's, a pod's or a cluster IP, or can be nobody's.
+// a router's, a pod's or a cluster IP, or cannot be a VIP.
 func (x *poolIndex) Uses(a netip.Addr) bool {
 	_, used := x.usedBy(a)
 	return used
@@ -151,9 +151,9 @@ func (x *poolIndex) isOthersExternal(a netip.Addr, k lb.ServiceKey) bool {
 	return len(x.external[a]) > 0 && !slices.Contains(x.external[a], k)
 }
 
-// isBarredByExternal reports whether the externalIPs of others keep an address from a Service. Whoever may edit Services
-// writes those, and the operator writes reservations: who has one gets the address. To refuse it would not end what
-// kube-proxy does for the others.
+// isBarredByExternal reports whether the externalIPs of others keep an address from a Service. Users who may edit Services
+// write those, and the operator writes reservations: a Service that has one gets the address. To refuse it would not end the
+// rules of kube-proxy for the others.
 func (x *poolIndex) isBarredByExternal(a netip.Addr, k lb.ServiceKey) bool {
 	return x.isOthersExternal(a, k) && x.reserved[a] != k
 }

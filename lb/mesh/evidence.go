@@ -11,19 +11,19 @@ import "time"
 //   - A packet of a peer that hears this machine, by the time at which the kernel received it,
 //     not that at which it was read. The peer takes over what this machine has no earlier than
 //     a detection time after it last heard it, and says "up" no longer then. So a detection
-//     time after such a packet nobody can have taken over, and packets that wait in the socket
+//     time after such a packet no peer can have taken over, and packets that wait in the socket
 //     from before the stop prove nothing later.
-//   - With no session up there is nobody to hear from. This machine's standing is then what the
+//   - With no session up there is no peer to hear from. This machine's standing is then the one that the
 //     caller was told, and it decides by that and by the witness. The deadline goes on with the
 //     loop, once the caller has read the state that says so: one that hangs is not trusted on.
 //     After a pause of the loop a running peer has to be given a second to say that it is there
 //     (RFC 5880, section 6.8.3), unless the witness has been asked, and answered, since.
 //
-// What the process found to be its own before it was stopped others may have taken since. So until the caller has acted on a state
+// Others may have taken VIPs since that the process had before it was stopped. So until the caller has acted on a state
 // that says that the process was stopped, nothing counts at all, whatever its sessions have heard by then: it would answer, and
 // announce, by what it knew before.
 //
-// A machine that has no others in its configuration has nobody who could take over, and its
+// A machine that has no others in its configuration has no peer that could take over, and its
 // deadline goes on with its loop.
 type evidence struct {
 	detection time.Duration

@@ -42,7 +42,7 @@ func (m *Mesh) answers(ctx context.Context, subnet netip.Prefix, addr netip.Addr
 	return m.options.Answers != nil && m.options.Answers(ctx, subnet, addr)
 }
 
-// Changed receives a value after the [Mesh.State] became another one. Changes that come
+// Changed receives a value after a change of [Mesh.State]. Changes that come
 // together give one value.
 func (m *Mesh) Changed() <-chan struct{} { return m.changed }
 
@@ -53,7 +53,7 @@ func (m *Mesh) tell() {
 	}
 }
 
-// State returns the known state of each subnet, sorted. Whoever reads it is to act on it: see
+// State returns the known state of each subnet, sorted. The caller is to act on it: see
 // [Mesh.AnswersUntil].
 func (m *Mesh) State() []LinkState {
 	var all []LinkState
@@ -88,9 +88,9 @@ func (m *Mesh) Acted(on []LinkState) {
 	}
 }
 
-// AnswersUntil is until when, on the clock of package uptime, what [Mesh.State] said last of a
-// subnet may be acted on; 0 for a subnet without a mesh, and since this process stood still, until [Mesh.Acted]. Whoever answers a request that may
-// have waited compares it with the time of the answer.
+// AnswersUntil returns the deadline, on the clock of package uptime, until which the last result of [Mesh.State] for a
+// subnet may be acted on; 0 for a subnet without a mesh, and since this process stood still, until [Mesh.Acted]. A caller that answers a
+// request that may have waited compares it with the time of the answer.
 func (m *Mesh) AnswersUntil(subnet netip.Prefix) time.Duration {
 	m.mu.Lock()
 	link := m.links[subnet]
@@ -259,9 +259,9 @@ func end(ctx context.Context, members []*member, handOver time.Duration) {
 	all.Wait()
 }
 
-// remove ends a link. In a hand-over what was said of it holds until the others have agreed, or did not:
-// they leave to this machine what it has, and nobody else answers. Otherwise they take over at the
-// first word.
+// remove ends a link. In a hand-over its last deadline holds until the others have agreed, or did not:
+// they leave to this machine the VIPs that it has, and no other answers. Otherwise they take over at the
+// first packet that ends the session.
 func (m *Mesh) remove(ctx context.Context, link *link, handOver time.Duration) {
 	if handOver > 0 {
 		end(ctx, link.members, handOver)

@@ -88,8 +88,8 @@ func gratuitousReply(mac MAC, addr netip.Addr) []byte {
 	return arp(broadcast, arpReply, mac, addr, mac, addr)
 }
 
-// question asks for addr. Its sender is self, or nobody: a probe (RFC 5227, section 2.1.1)
-// or DAD (RFC 4862, section 5.4.2). A known MAC is asked alone, otherwise everybody is.
+// question returns the frame that asks for addr. Its sender is self, or unspecified: a probe (RFC 5227, section 2.1.1)
+// or DAD (RFC 4862, section 5.4.2). A known MAC is asked alone, otherwise all hosts are.
 func question(mac MAC, self, addr netip.Addr, known MAC) []byte {
 	to := known
 	if addr.Is4() {

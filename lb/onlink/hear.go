@@ -78,7 +78,7 @@ func (l *link) tell(addr netip.Addr, v *vip, now time.Duration) {
 	l.doubtMachines(now)
 }
 
-// defend announces a claim against a stranger, not too often: two that fight leave nobody
+// defend announces a claim against a stranger, not too often: two that fight leave no client
 // with a connection (RFC 5227, section 2.4).
 func (l *link) defend(addr netip.Addr, v *vip, now time.Duration) {
 	if v.defended != 0 && now-v.defended < defendInterval || !l.mayAnswer(now) {
@@ -88,7 +88,7 @@ func (l *link) defend(addr netip.Addr, v *vip, now time.Duration) {
 	l.send(announcement(l.on.mac, addr))
 }
 
-// recheck asks who else has a claim that is in conflict, and ends the conflict when nobody
+// recheck asks for the stranger that has a claim that is in conflict, and ends the conflict when none
 // answers any more. It returns when to look again.
 func (l *link) recheck(addr netip.Addr, vip *vip, now time.Duration) time.Duration {
 	conflict := &vip.conflict

@@ -39,7 +39,7 @@ func (l *link) setMachines(addrs []netip.Addr, now time.Duration) {
 }
 
 // askMachine asks a machine for its MAC if that is due, and returns when it is next. One
-// whose MAC is known is asked alone, so that nobody else is disturbed.
+// whose MAC is known is asked alone, so that no other host is disturbed.
 func (l *link) askMachine(addr netip.Addr, now time.Duration) time.Duration {
 	machine := l.machines[addr]
 	if now < machine.due {

@@ -84,7 +84,7 @@ func (t *Table) Invalidate() { t.synced = false }
 // Set makes want, which is sorted and has each key once, the routes that bear our
 // mark. Routes are added before others are deleted. What fails does not keep the
 // rest from being done: the state says what was reached, the error why not all of it.
-// The table keeps want: nobody changes it later.
+// The table keeps want: the caller must not change it later.
 // A route in State.Failed has the kernel's error, or [ErrForeign].
 func (t *Table) Set(ctx context.Context, want []routing.Route) (State, error) {
 	if err := ctx.Err(); err != nil {
@@ -191,7 +191,7 @@ func (t *Table) read() ([]routing.Route, error) {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
 			err := t.list(reader, family, table, func(r routing.Route) { all = append(all, r) })
 			switch {
-			case errors.Is(err, unix.ENOENT): // the table does not exist: nobody wrote to it yet
+			case errors.Is(err, unix.ENOENT): // the table does not exist: it has no route yet
 			case errors.Is(err, errInterrupted):
 				interrupted = err
 			case err != nil:

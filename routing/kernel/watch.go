@@ -32,7 +32,7 @@ const pollEvery = 250 * time.Millisecond
 // Events that say "messages were lost" count too. It ends with the context. An error is
 // the kernel's, of opening the sockets or of reading the tables for the first time.
 //
-// The channel holds one value: events that nobody has received yet are one event.
+// The channel holds one value: events that were not received yet are one event.
 func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 	if t.conn == nil {
 		if _, err := t.learn(); err != nil {
