@@ -30,7 +30,7 @@ const (
 	Removed  ChangeKind = "removed"  // of a machine: no longer mentioned, so it will be held
 	Moved    ChangeKind = "moved"    // to another rack
 	Changed  ChangeKind = "changed"  // in some field
-	HeldNow  ChangeKind = "held"     // kept though nobody mentions it
+	HeldNow  ChangeKind = "held"     // kept though it is no longer mentioned
 	Retired  ChangeKind = "retired"  // its Node may be deleted
 	Replaced ChangeKind = "replaced" // by another of the same name
 	Renamed  ChangeKind = "renamed"  // a machine that has the same ID under another name, or a session whose router has

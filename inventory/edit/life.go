@@ -20,7 +20,7 @@ func (l *Life) Decide(verdict Verdict) error {
 		return err
 	}
 	if verdict.Phase != Allowed {
-		verdict.Next = nil // nobody asks for it any more, and it is large
+		verdict.Next = nil // it is not needed any more, and it is large
 	}
 	l.Verdict = verdict
 	return nil

@@ -40,7 +40,7 @@ type LostVIP struct {
 }
 
 // SwitchedVIP is a VIP in use that is announced over BGP and would be on a link, or the other way
-// round, though nobody asked for it. Clients that reach it one way may not reach it the other.
+// round, though it was not asked for. Clients that reach it one way may not reach it the other.
 type SwitchedVIP struct {
 	Addr     netip.Addr
 	Services []string // namespace/name

@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// keepIDs has each machine whose ID nobody wrote keep the one that it has in force, under its name or under another: a
+// keepIDs has each machine whose ID was not written keep the one that it has in force, under its name or under another: a
 // Node's providerID never changes, so the Node of a machine that is renamed stays its Node, with its pod CIDRs.
 func keepIDs(inv *inventory.Inventory, inForce *inventory.Inventory) (problems inventory.Problems) {
 	gone := unmentioned(inv, inForce)

@@ -18,7 +18,7 @@ type Agent struct {
 	Node  string
 	Up    bool      // all of its sessions are, by the condition [lb.FabricReady]
 	Says  lb.Report // the message of that condition
-	Alone bool      // nobody else announces some VIP
+	Alone bool      // no other machine announces some VIP
 	// Routers are the routers that it has sessions with; empty: not known.
 	Routers []string
 	// Endpoints is the number of endpoints of Services that are ready on it: their clients, and pods, may lose their way while it tries.

@@ -24,7 +24,7 @@ type accepted struct {
 	rest       *inventory.Inventory     // what is known of one that cannot be read as a whole; nil: nothing
 }
 
-// documents are the ConfigMap that lists the slices, and those.
+// documents returns the documents of the ConfigMap that lists the slices, and of the slices.
 func (a accepted) documents(common *v1.ConfigMap) ([]document.Document, error) {
 	if common == nil {
 		return nil, fmt.Errorf("%w: there is no configmap %s", ErrUnreadable, AcceptedName)
@@ -75,8 +75,8 @@ func sliceIn(parts map[string]*v1.ConfigMap, rack string, generation int64) (doc
 	return inPlace(parts[copyName(rack)], generation)
 }
 
-// free returns the first generation, from one on, of which nothing says anything else of a
-// rack than the text: what an edit left that failed half-way is not written over.
+// free returns the first generation, from one on, of which a rack has no slice with another
+// text: a slice that an edit left that failed half-way is not written over.
 func (a accepted) free(rack string, generation int64, text []byte) int64 {
 	for {
 		slice, there := sliceIn(a.parts, rack, generation)
@@ -114,7 +114,7 @@ func (a accepted) slices() (out []*v1.ConfigMap) {
 	return out
 }
 
-// latest is the highest generation that any of the ConfigMaps is of: the next one is higher.
+// latest returns the highest generation that any of the ConfigMaps is of: the next one is higher.
 func (a accepted) latest() (n int64) {
 	for _, cm := range a.parts {
 		n = max(n, generationOf(cm))

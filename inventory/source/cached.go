@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/inventory/edit"
 )
 
-// cachedStore is the store of the accepted inventory with what is in it, as far as this process knows.
+// cachedStore is the store of the accepted inventory with a cache of its content, as far as this process knows it.
 type cachedStore struct {
 	config  *Config
 	have    accepted
@@ -72,7 +72,7 @@ func (c *cachedStore) save(ctx context.Context, want *inventory.Inventory, first
 }
 
 // write stores an inventory, unless all of it is there, or it is too early to store the same again. Where another leader stored
-// something meanwhile, the first attempt is not noted: what that one stored is read first.
+// something meanwhile, the first attempt is not noted: the state that it stored is read first.
 func (c *cachedStore) write(ctx context.Context, want *inventory.Inventory, first bool) (accepted, error) {
 	if !slices.ContainsFunc(render(want, c.have), c.have.lacks) {
 		return c.have.with(want), nil
@@ -119,7 +119,7 @@ func (c *cachedStore) known(ctx context.Context) (*inventory.Inventory, error) {
 	return c.have.restWith(nodes.Items), nil
 }
 
-// trial is the trial that is stored; false: none is.
+// trial returns the trial that is stored; false: none is.
 func (c *cachedStore) trial() (edit.Trial, bool) {
 	stored, found := c.have.parts[TrialName]
 	if !found {
@@ -128,7 +128,7 @@ func (c *cachedStore) trial() (edit.Trial, bool) {
 	return trialIn(stored), true
 }
 
-// trialOf is the trial that is stored, where it is of this inventory.
+// trialOf returns the trial that is stored, where it is of this inventory.
 func (c *cachedStore) trialOf(next *inventory.Inventory) (t edit.Trial, found bool) {
 	parts := render(next, c.have)
 	have, want := c.have.parts[TrialName], parts[len(parts)-1]
@@ -138,7 +138,7 @@ func (c *cachedStore) trialOf(next *inventory.Inventory) (t edit.Trial, found bo
 	return trialIn(have), true
 }
 
-// beginTrial stores what is to be tried and by which Nodes, and returns the trial with its ID.
+// beginTrial stores a trial with its inventory and Nodes, and returns it with its ID.
 func (c *cachedStore) beginTrial(ctx context.Context, next *inventory.Inventory, trial edit.Trial) (edit.Trial, error) {
 	parts := render(next, c.have)
 	common := parts[len(parts)-1]

@@ -18,7 +18,7 @@ import (
 // letters of its own alphabet after the name that was written.
 var hashed = regexp.MustCompile(`^(.+)-[2456789bcdfghkmt]{10}$`)
 
-// evenCopies are copies of ConfigMaps of which nobody knows the younger one, by the name that was written. Each list
+// evenCopies are copies of ConfigMaps of which the younger one is not known, by the name that was written. Each list
 // is sorted by name.
 type evenCopies map[string][]*v1.ConfigMap
 
@@ -74,7 +74,7 @@ func notRead(cm *v1.ConfigMap, why string) inventory.Problem {
 	}
 }
 
-// problems are errors, each of which names copies that nobody knows the younger one of.
+// problems returns errors, each of which names copies of which the younger one is not known.
 func (even evenCopies) problems() (out inventory.Problems) {
 	for _, base := range slices.Sorted(maps.Keys(even)) {
 		var names []string
@@ -91,7 +91,7 @@ func (even evenCopies) problems() (out inventory.Problems) {
 	return out
 }
 
-// passedOver are warnings of the copies that are not among those chosen.
+// passedOver returns warnings of the copies that are not among those chosen.
 func (even evenCopies) passedOver(chosen []*v1.ConfigMap) (out inventory.Problems) {
 	for _, base := range slices.Sorted(maps.Keys(even)) {
 		for _, cm := range even[base] {
@@ -103,7 +103,7 @@ func (even evenCopies) passedOver(chosen []*v1.ConfigMap) (out inventory.Problem
 	return out
 }
 
-// choices are all ways to take one of each copies, sixteen at most: who has more has other worries.
+// choices returns all ways to take one of each copies, sixteen at most: an edit with more has other faults.
 func choices(kept []*v1.ConfigMap, even evenCopies) [][]*v1.ConfigMap {
 	const most = 16
 	all := [][]*v1.ConfigMap{kept}

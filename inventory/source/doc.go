@@ -3,12 +3,12 @@
 //
 // A [Source] ([Files], [ConfigMaps]) reads what people wrote at one moment, as an [Edit]. The
 // [Reconciler], which runs on the leader alone, has package edit decide on it, with the evidence that it asks
-// the cluster for; stores in the cluster what is allowed, and only then enforces it, by way of [InForce]. An edit that
-// is wrong changes nothing but a log line, a metric, an Event and the status. An agent follows what was accepted with
+// the cluster for; stores an allowed edit in the cluster, and only then enforces it, by way of [InForce]. An edit that
+// is wrong changes nothing but a log line, a metric, an Event and the status. An agent follows the accepted inventory with
 // [Follow], never an edit.
 //
-// Four types hold the state: acceptedStore none (it reads and writes ConfigMaps), cachedStore what is stored as far as this process
-// knows, reporter what was last reported, and the Reconciler the edit and how far it has come. The types accepted, what is stored,
+// Four types hold the state: acceptedStore none (it reads and writes ConfigMaps), cachedStore the stored inventory as far as this process
+// knows it, reporter the last report, and the Reconciler the edit and its progress. The types accepted, which is the stored inventory,
 // and [Edit] are values.
 //
 // Ownership: people own the ConfigMaps that bear [LabelInventory]; the Reconciler owns those

@@ -18,7 +18,7 @@ import (
 	"plinth.dev/plinth/inventory/edit"
 )
 
-// Edit is all that stands in a source at one moment.
+// Edit is the content of a source at one moment.
 type Edit struct {
 	Documents []document.Document
 	Carriers  []Carrier          // the ConfigMaps that they stand in; none for files
@@ -34,7 +34,7 @@ type Edit struct {
 	either []Edit
 }
 
-// chosen is an edit without doubt about copies of one age, where what one of them says is in force.
+// chosen returns the edit without doubt about copies of one age, where one of them is in force.
 func (e Edit) chosen(inForce *inventory.Inventory) Edit {
 	if inForce == nil {
 		return e
@@ -49,7 +49,7 @@ func (e Edit) chosen(inForce *inventory.Inventory) Edit {
 	return e
 }
 
-// Join returns all that stands in both.
+// Join returns the documents and problems of both edits as one.
 func (e Edit) Join(other Edit) Edit {
 	parts := maps.Clone(e.parts)
 	if parts == nil {
@@ -71,8 +71,8 @@ func (e Edit) Join(other Edit) Edit {
 	}
 }
 
-// InFile is the place in the file that holds it of a place in a document: for those of a
-// ConfigMap's keys another, for all others the same.
+// InFile returns the place in a file for a place in a document: for a document under a
+// ConfigMap's key another one, for all others the same.
 func (e Edit) InFile(at inventory.Position) inventory.Position {
 	begin, ok := e.parts[at.Source]
 	switch {
@@ -101,11 +101,11 @@ func (e Edit) same(other Edit) bool {
 		slices.EqualFunc(e.either, other.either, Edit.same)
 }
 
-// content names what an edit says, wherever it stands: an edit that was refused is known by it
+// content returns a hash of an edit's documents, wherever they stand: an edit that was refused is known by it
 // again.
 func (e Edit) content() string { return hashOf(e.Documents) }
 
-// Written names what stands in the ConfigMaps of an edit, beside whatever files.
+// Written returns a hash of the documents in the ConfigMaps of an edit, without those of files.
 func (e Edit) Written() string {
 	var all []document.Document
 	for _, one := range append([]Edit{e}, e.either...) {
@@ -132,9 +132,9 @@ type Carrier struct {
 	Inventory string // its label, which says the name of the inventory
 }
 
-// Source hands out what people wrote, each time that it changes.
+// Source hands out edits, each time that its content changes.
 type Source interface {
-	// Run calls set with what stands in the source, once it is known and after
+	// Run calls set with the content of the source, once it is known and after
 	// each change, until ctx ends. A burst of changes is one call.
 	Run(ctx context.Context, set func(Edit)) error
 }

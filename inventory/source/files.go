@@ -69,7 +69,7 @@ func (w *watched) look(set func(Edit)) {
 	}
 }
 
-// reportError logs a failure to read once, not at every look. What was read before
+// reportError logs a failure to read once, not at every look. The last edit
 // remains: a folder that is gone for a moment is not an empty one.
 func (w *watched) reportError(err error) {
 	if w.log != nil && w.failure != err.Error() {
@@ -80,8 +80,8 @@ func (w *watched) reportError(err error) {
 
 // Read reads a file, or all files of a folder and its subfolders whose names
 // end in .yaml, .yml or .json, sorted by name. Names that begin with a dot are
-// passed over, which includes the folders that a mounted ConfigMap's links lead to. What
-// else may stand in them, [ReadText] says.
+// passed over, which includes the folders that a mounted ConfigMap's links lead to. See [ReadText]
+// for other files and documents in them.
 func Read(path string) (Edit, error) {
 	var proposed Edit
 	texts, err := Texts(path, nil)

@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// Followed is the accepted inventory as the machines of one rack need it: what is common, and that
+// Followed is the accepted inventory as the machines of one rack need it: the common part, and that
 // rack.
 type Followed struct {
 	Inventory *inventory.Inventory
@@ -32,8 +32,8 @@ type Trial struct {
 // Follow calls set with the accepted inventory as a Node of one rack needs it, once it is there and
 // after each change, until ctx ends. It watches the ConfigMap that lists the slices, and reads the
 // slice that it lists, so that a rack never sees its new peers before the routers that they name; and the one
-// beside it that says what is tried. While there is nothing such it hands out nothing. What is
-// there and cannot be read is an error and no inventory: whatever was handed out before stays in
+// beside it with the trial. While there is none of the first it hands out nothing. One that is
+// there and cannot be read is an error and no inventory: the inventory that was handed out before stays in
 // force. A trial that cannot be read is none.
 func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack, node string, set func(Followed, error)) error {
 	common, tried := informerOf(client, namespace, AcceptedName), informerOf(client, namespace, TrialName)
@@ -43,7 +43,7 @@ func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack, n
 	}, common, tried)
 }
 
-// follower hands out what a Node's rack needs.
+// follower hands out the inventory that a Node's rack needs.
 type follower struct {
 	store      acceptedStore
 	rack, node string
@@ -51,7 +51,7 @@ type follower struct {
 	last       string // content that was handed out
 }
 
-// look hands out what the ConfigMaps say, where it is another than before.
+// look hands out the inventory in the ConfigMaps, where it has changed.
 func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error {
 	if common == nil {
 		return nil

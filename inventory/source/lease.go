@@ -15,7 +15,7 @@ const DefaultLease = "cloud-controller-manager"
 // provider/installation has it.
 const (
 	AnnotationLease     = "plinth.dev/lease"      // the lease that the installation runs on; none: [DefaultLease]
-	AnnotationNextLease = "plinth.dev/next-lease" // the lease of who asks to follow; none: nobody does
+	AnnotationNextLease = "plinth.dev/next-lease" // the lease of the leader that asks to follow; none: there is none
 	AnnotationProgram   = "plinth.dev/program"    // the last program that led and is called otherwise than Plinth's; none: there was none
 )
 
@@ -43,7 +43,7 @@ func LeaseOf(common *v1.ConfigMap) string {
 	return cmp.Or(common.Annotations[AnnotationLease], DefaultLease)
 }
 
-// otherLease is the lease by which the leader stored what is there, where that is another than this one; empty: it is not. Of
+// otherLease returns the lease of the leader that stored the inventory, where that is another than this one; empty: it is not. Of
 // leaders with different leases one alone acts.
 func otherLease(common *v1.ConfigMap, lease string) string {
 	if by := LeaseOf(common); lease != "" && common != nil && by != lease {
@@ -52,8 +52,8 @@ func otherLease(common *v1.ConfigMap, lease string) string {
 	return ""
 }
 
-// sign writes into the ConfigMap that lists the slices by which lease its writer leads, and its program. What the writer does
-// not say, as one that was not elected, stays as it is there.
+// sign writes the lease and the program of the writer into the ConfigMap that lists the slices. A value that the writer does
+// not have, as one that was not elected, stays as it is there.
 func sign(want, have *v1.ConfigMap, lease, program string) {
 	if want.Name != AcceptedName {
 		return

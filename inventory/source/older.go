@@ -13,7 +13,7 @@ import (
 )
 
 // Version 0.1 changed each rack's slice in place, before the common ConfigMap made its
-// generation valid, and kept the generation in force compressed beside it. What it stored is
+// generation valid, and kept the generation in force compressed beside it. Its ConfigMaps are
 // read, and a copy of each slice in force is written for it, after the commit: its agents take
 // a slice of the generation that is listed, and until then keep the inventory that they have.
 const (

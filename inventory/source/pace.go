@@ -14,13 +14,13 @@ type pace struct {
 	why     error         // of the pause; nil: the last write was done, and was the first of its content
 }
 
-// heldError means that something is not written now, since it was just before; it says why there is a pause.
+// heldError means that a write is delayed, since the same was just tried; it wraps the reason of the pause.
 type heldError struct {
 	error
 	until time.Time
 }
 
-// Unwrap returns why there is a pause.
+// Unwrap returns the reason of the pause.
 func (e *heldError) Unwrap() error { return e.error }
 
 var errOverwritten = errors.New("what was stored was changed or deleted by somebody else, again and again: it is stored again after pauses; see which program writes the ConfigMaps labelled " + LabelAccepted)
@@ -34,8 +34,8 @@ func (p *pace) hold(content string, now time.Time) error {
 	return &heldError{p.why, until}
 }
 
-// note takes down what became of a write. The same content may be written twice in a row without a pause, since
-// somebody may take away once what was stored; one that stood for a while counts as the first again.
+// note records the outcome of a write. The same content may be written twice in a row without a pause, since
+// stored content may be deleted once; one that stood for a while counts as the first again.
 func (p *pace) note(content string, now time.Time, err error) {
 	again, wasDone := content == p.content, p.why == nil || errors.Is(p.why, errOverwritten)
 	stood := now.Sub(p.at) > p.pause+lastRetry
@@ -52,7 +52,7 @@ func (p *pace) note(content string, now time.Time, err error) {
 	p.content, p.at = content, now
 }
 
-// How long after a failed write the next one is tried.
+// The pauses between a failed write and the next one.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute

@@ -17,9 +17,9 @@ import (
 	"plinth.dev/plinth/inventory/edit"
 )
 
-// Reconciler decides which inventory is in force, and stores it. There should be one in a
-// cluster. Of two, the second finds a conflict, or a generation that it did not write, and takes
-// up what the first stored. It never writes the same edit again over another's generation, so two
+// Reconciler decides on the inventory in force, and stores it. There should be one in a
+// cluster. Of two, the second finds a conflict, or a generation that it did not write, and adopts
+// the inventory that the first stored. It never writes the same edit again over another's generation, so two
 // that disagree do not fight.
 type Reconciler struct {
 	Config
@@ -39,7 +39,7 @@ func NewReconciler(config Config) *Reconciler {
 	return r
 }
 
-// notWhole is no generation: what is in force is but what can be read of one.
+// notWhole is no generation: the inventory in force is only the readable part of one.
 const notWhole = -1
 
 // trialPoll is the interval at which the reports of a trial's Nodes are read.
@@ -48,7 +48,7 @@ const trialPoll = time.Second
 // errOnTrial means that an edit is pending on the reports of the Nodes that try it.
 var errOnTrial = errors.New("on trial")
 
-// Run loads what was accepted, then takes up what the source hands out, until
+// Run loads the accepted inventory, then reconciles it with the edits of the source, until
 // ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
 	edits, stored := make(chan Edit, 1), make(chan struct{}, 1)
@@ -95,7 +95,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 }
 
 // latest puts an edit into a channel of one place, instead of an older one that
-// nobody took yet.
+// was not taken yet.
 func latest(edits chan Edit, e Edit) {
 	select {
 	case <-edits:
@@ -129,14 +129,14 @@ func (r *Reconciler) take(proposed Edit) {
 	}
 }
 
-// step brings the cluster, and what is in force, in line with the edit; with
-// what was in force before where there is no new edit or it is refused. Its
+// step reconciles the cluster, and the inventory in force, with the edit; with
+// the one that was in force before where there is no new edit or it is refused. Its
 // error means that the cluster could not be read or written: the step is then
 // tried again.
 func (r *Reconciler) step(ctx context.Context) error { return r.attempt(ctx, true) }
 
 // attempt is one attempt at a step. Where another leader stored something meanwhile, the
-// first attempt reports nothing, and the second begins with what that one stored.
+// first attempt reports nothing, and the second begins with the state that it stored.
 func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	if err := r.reload(ctx); err != nil {
 		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
@@ -221,7 +221,7 @@ func (r *Reconciler) reconsiderAllowed() error {
 	return nil
 }
 
-// decide decides on the edit. An error means that it waits, [errOnTrial] for agents' reports; what is in force stays.
+// decide decides on the edit. An error means that it is pending, [errOnTrial] on agents' reports; the inventory in force stays.
 func (r *Reconciler) decide(ctx context.Context, proposed Edit) error {
 	verdict, err := r.verdict(ctx, proposed)
 	if err != nil {
@@ -285,8 +285,8 @@ func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) e
 	return evidence
 }
 
-// waitForMend reports that what is stored cannot be read, and what became of the edit that might have mended it. Until
-// one is taken up nothing is written: who follows what is stored has more than remains of it.
+// waitForMend reports that the stored inventory cannot be read, and the outcome of the edit that might have mended it. Until
+// one is accepted nothing is written: agents that follow the store have more than remains of it.
 func (r *Reconciler) waitForMend(ctx context.Context, undecided bool, waits error) error {
 	err := r.stored.spoilt
 	r.stored.trouble, r.stored.loaded = err.Error(), false
@@ -321,8 +321,8 @@ func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory, firs
 	return nil
 }
 
-// notCommitted has the next attempt begin with what is stored, and decide again on an edit that this one has decided on: something
-// else may be in force by then, and nothing is reported yet.
+// notCommitted has the next attempt reload the store, and decide again on an edit that this one has decided on: another
+// inventory may be in force by then, and nothing is reported yet.
 func (r *Reconciler) notCommitted(ctx context.Context, why error, first, decided bool) error {
 	r.stored.loaded = false
 	if decided && r.life.Phase != edit.OnTrial {
@@ -340,7 +340,7 @@ func (r *Reconciler) notCommitted(ctx context.Context, why error, first, decided
 	return errors.Join(why, r.reporter.notStored(ctx, r.snapshot(), why))
 }
 
-// conclude reports what an attempt came to. Its error is also why an edit waits, but for a trial, which ends by itself.
+// conclude reports the outcome of an attempt. Its error includes the reason why an edit is pending, but for a trial, which ends by itself.
 func (r *Reconciler) conclude(ctx context.Context, proposed *Edit, waits error, changed bool) error {
 	switch {
 	case errors.Is(waits, errOnTrial):
@@ -353,7 +353,7 @@ func (r *Reconciler) conclude(ctx context.Context, proposed *Edit, waits error, 
 	return r.reporter.stored(ctx, r.snapshot())
 }
 
-// reportDecided reports what became of an edit, which is decided on again where that cannot be written.
+// reportDecided reports the outcome of an edit, which is decided on again where that cannot be written.
 func (r *Reconciler) reportDecided(ctx context.Context, res result) error {
 	err := r.reporter.decided(ctx, r.snapshot(), res)
 	if err != nil {
@@ -371,7 +371,7 @@ func (r *Reconciler) tidy(ctx context.Context) error {
 	return nil
 }
 
-// endTrial takes the trial away that is stored, unless it runs: for this leader, or for the one
+// endTrial deletes the stored trial, unless it runs: for this leader, or for the one
 // before where this one has not decided yet.
 func (r *Reconciler) endTrial(ctx context.Context) error {
 	t, found := r.stored.trial()
@@ -381,7 +381,7 @@ func (r *Reconciler) endTrial(ctx context.Context) error {
 	return r.stored.endTrial(ctx)
 }
 
-// enforce puts what is stored into force.
+// enforce puts the stored inventory into force.
 func (r *Reconciler) enforce(why string) {
 	inv, generation := r.stored.have.inventory, r.stored.have.generation
 	if inv == nil {

@@ -77,7 +77,7 @@ func (a accepted) restWith(nodes []v1.Node) *inventory.Inventory {
 	return inventory.Gather(a.rest, parts...)
 }
 
-// ofNode is the machine that a Node shows, in its rack; nil where it does not bear Plinth's labels.
+// ofNode returns an inventory with the machine that a Node shows, in its rack; nil where it does not bear Plinth's labels.
 func ofNode(node *v1.Node) *inventory.Inventory {
 	rack := node.Labels[inventory.LabelRack]
 	if rack == "" {

@@ -65,8 +65,8 @@ func notStorable(inv *inventory.Inventory, have accepted) inventory.Problems {
 	return notReadBack(inv, have, parts)
 }
 
-// notReadBack is the problem of an inventory that these ConfigMaps would not give back; none where that is
-// stored already, or what is there is kept.
+// notReadBack returns the problem of an inventory that these ConfigMaps would not give back; none where that is
+// stored already, or the stored one is kept.
 func notReadBack(inv *inventory.Inventory, have accepted, parts []*v1.ConfigMap) inventory.Problems {
 	if inv == have.stored || document.Equal(inv, have.stored) {
 		return nil
@@ -95,8 +95,8 @@ func tooLarge(inv *inventory.Inventory, parts []*v1.ConfigMap) (problems invento
 	return problems
 }
 
-// leftOver are the copies for older versions that are to be written, and the names, sorted, of the slices that
-// neither the generation in force lists nor the one before, which somebody may be about to read.
+// leftOver returns the copies for older versions that are to be written, and the names, sorted, of the slices that
+// neither the generation in force lists nor the one before, which an agent may be about to read.
 func (a accepted) leftOver() (copies []*v1.ConfigMap, gone []string) {
 	common, ok := a.parts[AcceptedName]
 	if !ok {

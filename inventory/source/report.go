@@ -28,7 +28,7 @@ const (
 	ReasonNewerFormat = "InventoryNewerFormat"
 )
 
-// reporter reports what becomes of edits: in the log, the metrics, Events on the ConfigMaps, and the status.
+// reporter reports the outcome of edits: in the log, the metrics, Events on the ConfigMaps, and the status.
 type reporter struct {
 	config    *Config
 	published map[string]string // the status as it was last written
@@ -61,7 +61,7 @@ func (res result) refused() bool { return res.life.Phase == edit.Refused }
 
 func (res result) problems() inventory.Problems { return res.life.Verdict.Problems }
 
-// decided reports what became of an edit. An edit that changed nothing is not worth an Event.
+// decided reports the outcome of an edit. An edit that changed nothing is not worth an Event.
 func (r *reporter) decided(ctx context.Context, of snapshot, res result) error {
 	r.config.Metrics.report(res.refused(), res.problems())
 	errs := res.problems().Errors()
@@ -83,7 +83,7 @@ func (r *reporter) decided(ctx context.Context, of snapshot, res result) error {
 	return r.publish(ctx, r.status(of, !res.refused(), res.problems().String()))
 }
 
-// recordDecided records Events of what became of an edit.
+// recordDecided records Events of an edit's outcome.
 func (r *reporter) recordDecided(generation int64, res result) {
 	carriers := res.edit.Carriers
 	if !res.refused() && !r.refused {
@@ -114,7 +114,7 @@ func (r *reporter) trialBegun(carriers []Carrier, t edit.Trial) {
 	}
 }
 
-// notStored reports that what is to be in force could not be stored, once however often it
+// notStored reports that the inventory that is to be in force could not be stored, once however often it
 // is tried again for the same reason.
 func (r *reporter) notStored(ctx context.Context, of snapshot, why error) error {
 	r.config.Metrics.notStored.Set(1)
@@ -125,9 +125,9 @@ func (r *reporter) notStored(ctx context.Context, of snapshot, why error) error 
 	return r.notReady(ctx, of, why, ReasonNotStored, carriers)
 }
 
-// newerFormat reports, once for each reason, that a newer version has stored what this one does
-// not read. Until that changes no edit is taken up and nothing is stored: this version
-// does not know what it would take away.
+// newerFormat reports, once for each reason, that a newer version has stored an inventory that this one does
+// not read. Until that changes no edit is accepted and nothing is stored: this version
+// does not know the losses.
 func (r *reporter) newerFormat(ctx context.Context, of snapshot, why *inventory.NewerFormatError) error {
 	r.config.Metrics.newer.Set(1)
 	if !r.newer {
@@ -142,7 +142,7 @@ func (r *reporter) waiting(ctx context.Context, of snapshot, why error) error {
 	return r.notReady(ctx, of, why, "", nil)
 }
 
-// notReady reports why what people wrote is not in force, though nobody refused it: on the
+// notReady reports the reason why an edit is not in force though it was not refused: on the
 // status, and where that is new with an Event, if there is a reason for one.
 func (r *reporter) notReady(ctx context.Context, of snapshot, why error, reason string, carriers []Carrier) error {
 	r.config.Metrics.setReady(false)
@@ -156,8 +156,8 @@ func (r *reporter) notReady(ctx context.Context, of snapshot, why error, reason 
 	return r.publish(ctx, data)
 }
 
-// readable reports that no newer version stored what is there, and whether it can be read, which is logged where that
-// changes. What is in force here, if that was accepted, is then stored again.
+// readable reports that no newer version stored the inventory, and whether it can be read, which is logged where that
+// changes. The inventory in force here, if that was accepted, is then stored again.
 func (r *reporter) readable(generation int64, err error) {
 	r.config.Metrics.newer.Set(0)
 	r.config.Metrics.unreadable.Set(oneIf(err != nil))
@@ -170,7 +170,7 @@ func (r *reporter) readable(generation int64, err error) {
 	r.newer, r.torn = false, err != nil
 }
 
-// stored reports the last result again, once a write has succeeded that had failed, or what is in force was
+// stored reports the last result again, once a write has succeeded that had failed, or the inventory in force was
 // stored again, as another generation.
 func (r *reporter) stored(ctx context.Context, of snapshot) error {
 	if said := r.published[KeyGeneration]; !r.failed && (said == "" || said == strconv.FormatInt(of.generation, 10)) {
@@ -194,7 +194,7 @@ func (r *reporter) references(carriers []Carrier) (out []v1.ObjectReference) {
 	return out
 }
 
-// status is the content of the status.
+// status returns the content of the status.
 func (r *reporter) status(of snapshot, ready bool, problems string) map[string]string {
 	generation := of.generation
 	if !of.inForce {
@@ -219,7 +219,7 @@ func (r *reporter) status(of snapshot, ready bool, problems string) map[string]s
 	return data
 }
 
-// publish writes the status where it differs from what was last written.
+// publish writes the status where it differs from the last one that was written.
 func (r *reporter) publish(ctx context.Context, data map[string]string) error {
 	if maps.Equal(data, r.published) {
 		return nil
@@ -231,9 +231,9 @@ func (r *reporter) publish(ctx context.Context, data map[string]string) error {
 	return nil
 }
 
-// lastRefusal is the last edit that was refused for its losses,
-// as the status says; none: the last one was not. It is read once: a leader that has just begun
-// does not know what the one before refused.
+// lastRefusal returns the last edit that was refused for its losses,
+// by the status; none: the last one was not. It is read once: a leader that has just begun
+// does not know the refusals of the one before.
 func (r *reporter) lastRefusal(ctx context.Context) (edit.Refusal, error) {
 	if r.refusal == nil {
 		status, err := r.config.Client.CoreV1().ConfigMaps(r.config.Namespace).Get(ctx, StatusName, metav1.GetOptions{})

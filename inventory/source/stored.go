@@ -14,8 +14,8 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// How the accepted inventory is kept in ConfigMaps: each rack in slices of its own, which are
-// named by generation and never changed, and what all machines need in one more, which lists
+// The accepted inventory is stored in ConfigMaps: each rack in slices of its own, which are
+// named by generation and never changed, and the part that all machines need in one more, which lists
 // the slices that are in force. Only that one's write is the commit of a generation.
 const (
 	AcceptedName         = "plinth-accepted"       // the ConfigMap that lists the slices
@@ -28,20 +28,20 @@ const (
 )
 
 // PreviousName is the ConfigMap that has [AcceptedName] as it was in the generation before. It is read where
-// that one is gone or spoilt, and by nobody else: to programs that do not know it, it is one that nobody lists.
+// that one is gone or spoilt, and nowhere else: to programs that do not know it, it is one that is not listed.
 const PreviousName = AcceptedName + ".previous"
 
 // annotationFormatThen is on [PreviousName]: the number of the format that it was stored in. The
 // annotation of the format itself is 1: older programs that list it must not take it for what is in force.
 const annotationFormatThen = "plinth.dev/previous-format"
 
-// sliceName is the name of a slice. No rack can have a name that makes two of them one, or one
+// sliceName returns the name of a slice. No rack can have a name that makes two of them one, or one
 // of them a [copyName].
 func sliceName(rack string, generation int64) string {
 	return fmt.Sprintf("%s.%s.%d", AcceptedName, rack, generation)
 }
 
-// generationOf is 0 where the annotation is missing or was tampered with.
+// generationOf returns the generation of a ConfigMap; 0 where the annotation is missing or was tampered with.
 func generationOf(cm *v1.ConfigMap) int64 {
 	n, err := strconv.ParseInt(cm.Annotations[AnnotationGeneration], 10, 64)
 	if err != nil {
@@ -54,7 +54,7 @@ func documentOf(cm *v1.ConfigMap) document.Document {
 	return document.Document{Source: documentSource(cm, keyInventory), Data: []byte(cm.Data[keyInventory])}
 }
 
-// listed are the racks, with the generations of their slices, that the common ConfigMap lists
+// listed returns the racks, with the generations of their slices, that the common ConfigMap lists
 // under a key, in its order; none where there is no such ConfigMap.
 func listed(common *v1.ConfigMap, key string) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
