@@ -66,7 +66,7 @@ func (n NodeState) Equal(o NodeState) bool {
 	return reflect.DeepEqual(n, o)
 }
 
-// WhyNoMachine is the reason of an error of [Inventory.Identify], or of whoever finds that two Nodes are one machine.
+// WhyNoMachine returns the reason of an error of [Inventory.Identify], or of a caller that finds that two Nodes are one machine.
 func WhyNoMachine(err error) MismatchReason {
 	var replaced *ReplacedError
 	switch {

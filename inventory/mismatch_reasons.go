@@ -1,7 +1,7 @@
 package inventory
 
-// MismatchReason says why a Node is no machine of the inventory, or in what it does not fit what the inventory says of its
-// machine. It is the reason of an Event on the Node, and has a row in docs/reference/cloud-provider.md.
+// MismatchReason is the reason why a Node is no machine of the inventory, or the kind of difference between it and its
+// machine there. It is the reason of an Event on the Node, and has a row in docs/reference/cloud-provider.md.
 type MismatchReason string
 
 // Why a Node is no machine of the inventory.

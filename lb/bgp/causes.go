@@ -1,6 +1,6 @@
 package bgp
 
-// Cause is why a session is down. It is a metric label and has a row in
+// Cause is the reason why a session is down. It is a metric label and has a row in
 // docs/reference/reasons.md.
 type Cause string
 
