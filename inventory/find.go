@@ -208,3 +208,36 @@ func (ix *index) ambiguous(n NodeIdentity, found []spot) error {
 	ambiguous.Machines = slices.Compact(ambiguous.Machines)
 	return ambiguous
 }
+
+// SharedMatches warns of each machine whose match several of a cluster's Nodes fit.
+func (inv *Inventory) SharedMatches(nodes []NodeIdentity) (out Problems) {
+	by := map[UUID][]string{}
+	for _, n := range nodes {
+		if n.UUIDShared {
+			by[n.SystemUUID] = append(by[n.SystemUUID], n.Name)
+		}
+	}
+	for _, rack := range inv.Racks {
+		for _, machine := range rack.Machines {
+			names := by[machine.SystemUUID]
+			if len(names) == 0 || machine.SystemUUID.IsZero() {
+				continue
+			}
+			slices.Sort(names)
+			out = append(out, Problem{
+				Severity: Warning, Code: SharedMatch, Path: MachinePath(rack.Name, machine.Name) + ".match.systemUUID", Value: machine.SystemUUID.String(),
+				Message:  "is what nodes " + Abridged(names) + " report: a number that several boards have decides nothing",
+				Accepted: "no match: the machine is told by its provider ID and its name",
+			})
+		}
+	}
+	return out
+}
+
+// ProblemAt is a problem about a rack or machine of the inventory.
+func (inv *Inventory) ProblemAt(path string, p Problem) Problem {
+	at := inv.Positions[path]
+	p.Path, p.Source, p.Line, p.Column = path, at.Source, at.Line, at.Column
+	p.Severity = cmp.Or(p.Severity, Error)
+	return p
+}

@@ -164,14 +164,6 @@ func RackPath(rack string) string { return "spec.racks[" + rack + "]" }
 // MachinePath returns the path by which problems name a machine.
 func MachinePath(rack, machine string) string { return RackPath(rack) + ".machines[" + machine + "]" }
 
-// ProblemAt is a problem about a rack or machine of the inventory.
-func (inv *Inventory) ProblemAt(path string, p Problem) Problem {
-	at := inv.Positions[path]
-	p.Path, p.Source, p.Line, p.Column = path, at.Source, at.Line, at.Column
-	p.Severity = cmp.Or(p.Severity, Error)
-	return p
-}
-
 // namesTold is the number of names that a problem lists: with the text around them they fit into an Event.
 const namesTold = 5
 

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"encoding/hex"
-	"slices"
 	"strings"
 )
 
@@ -40,31 +39,6 @@ func (u UUID) String() string { return u.text }
 
 // IsZero reports whether there is none.
 func (u UUID) IsZero() bool { return u.text == "" }
-
-// SharedMatches warns of each machine whose match several of a cluster's Nodes fit.
-func (inv *Inventory) SharedMatches(nodes []NodeIdentity) (out Problems) {
-	by := map[UUID][]string{}
-	for _, n := range nodes {
-		if n.UUIDShared {
-			by[n.SystemUUID] = append(by[n.SystemUUID], n.Name)
-		}
-	}
-	for _, rack := range inv.Racks {
-		for _, machine := range rack.Machines {
-			names := by[machine.SystemUUID]
-			if len(names) == 0 || machine.SystemUUID.IsZero() {
-				continue
-			}
-			slices.Sort(names)
-			out = append(out, Problem{
-				Severity: Warning, Code: SharedMatch, Path: MachinePath(rack.Name, machine.Name) + ".match.systemUUID", Value: machine.SystemUUID.String(),
-				Message:  "is what nodes " + Abridged(names) + " report: a number that several boards have decides nothing",
-				Accepted: "no match: the machine is told by its provider ID and its name",
-			})
-		}
-	}
-	return out
-}
 
 // advice returns the match to write for a machine whose Node reports this UUID.
 func (u UUID) advice() string {

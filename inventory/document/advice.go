@@ -50,3 +50,6 @@ func taken[T any](dec *decoder, advice string, read reader[T]) string {
 
 // reader reads a value, or refuses the node.
 type reader[T any] = func(*decoder, *yaml.Node) (T, bool)
+
+// withoutQuotes ends advice to write a value that is in quotes without them.
+const withoutQuotes = " without quotes"

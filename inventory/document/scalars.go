@@ -322,6 +322,3 @@ func readPrefix(text string) (netip.Prefix, *refusal) {
 	}
 	return prefix, nil
 }
-
-// withoutQuotes ends advice to write a value that is in quotes without them.
-const withoutQuotes = " without quotes"

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -300,4 +301,21 @@ func gains(p, other inventory.Pool) []inventory.Range {
 	b.RemoveSet(other.Addresses())
 	set, _ := b.IPSet() // ranges of valid addresses have no error
 	return inventory.RangesOf(set)
+}
+
+// told are the names that no session tells of.
+func (n newNames) told(sessions []SessionChange) (out []Rename) {
+	routers := maps.Clone(n.routers)
+	for _, s := range sessions {
+		delete(routers, s.Was)
+	}
+	for _, of := range []struct {
+		what  string
+		names map[string]string
+	}{{"rack", n.racks}, {"pool", n.pools}, {"community", n.communities}, {"router", routers}} {
+		for _, was := range slices.Sorted(maps.Keys(of.names)) {
+			out = append(out, Rename{of.what, was, of.names[was]})
+		}
+	}
+	return out
 }

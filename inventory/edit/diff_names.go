@@ -166,20 +166,3 @@ func nowAll(names map[string]string, all []string) []string {
 	slices.Sort(out)
 	return out
 }
-
-// told are the names that no session tells of.
-func (n newNames) told(sessions []SessionChange) (out []Rename) {
-	routers := maps.Clone(n.routers)
-	for _, s := range sessions {
-		delete(routers, s.Was)
-	}
-	for _, of := range []struct {
-		what  string
-		names map[string]string
-	}{{"rack", n.racks}, {"pool", n.pools}, {"community", n.communities}, {"router", routers}} {
-		for _, was := range slices.Sorted(maps.Keys(of.names)) {
-			out = append(out, Rename{of.what, was, of.names[was]})
-		}
-	}
-	return out
-}

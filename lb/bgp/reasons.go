@@ -2,7 +2,7 @@ package bgp
 
 import "plinth.dev/plinth/lb"
 
-// Reason is the reason why an advertisement is withheld; the planner knows none of these.
+// Reason is the reason why an advertisement is withheld, of the same type as the planner's.
 type Reason = lb.Reason
 
 // Reasons for which a session withholds an advertisement. Each has a row in docs/reference/reasons.md.

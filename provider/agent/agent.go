@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/lb/mesh"
@@ -306,3 +307,28 @@ func (a *Agent) checkSettings() {
 
 // refusalsTold bounds how many lines one plan can add to the log; /status has them all.
 const refusalsTold = 10
+
+// setLinks hands the links what is planned.
+func (a *Agent) setLinks(m inventory.Machine) {
+	if a.outside.links != nil {
+		a.outside.links.Set(link.Plans{Machine: m.Name, Links: a.outside.witnesses.Fill(a.planned.plan.Links)})
+	}
+}
+
+// findWitnesses looks for the machine's default gateways again.
+func (a *Agent) findWitnesses(m inventory.Machine) {
+	if a.outside.witnesses.Refresh(a.planned.plan.Links) {
+		a.setLinks(m)
+	}
+}
+
+// writeClaims leaves a sign of what is answered for, where that has changed.
+func (a *Agent) writeClaims() {
+	if a.outside.links == nil || !a.planned.once {
+		return
+	}
+	if claims := a.outside.links.Claims(); !slices.Equal(claims, a.disk.claims) {
+		a.disk.claims = claims
+		a.writeAlive()
+	}
+}

@@ -114,3 +114,11 @@ type planned struct {
 	inSync     bool // the Speaker says what it says
 	reached    kernel.State
 }
+
+// basis is all that a plan depends on, besides the routers that lost their session.
+type basis struct {
+	plan.Key
+	draining, withdrawn bool
+	healthy             bool // kube-proxy
+	unlisted            bool
+}

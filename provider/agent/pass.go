@@ -51,14 +51,6 @@ func (a *Agent) enter(ph plan.Phase) {
 	}
 }
 
-// basis is all that a plan depends on, besides the routers that lost their session.
-type basis struct {
-	plan.Key
-	draining, withdrawn bool
-	healthy             bool // kube-proxy
-	unlisted            bool
-}
-
 // decide makes the plan, unless all that it depends on is as it was: most events change
 // nothing of it.
 func (a *Agent) decide(machine inventory.Machine, healthy bool, st plan.Step) {
