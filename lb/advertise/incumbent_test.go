@@ -170,3 +170,17 @@ func TestAMachineThatStoodStillSucceedsNobodyWithoutAProbe(t *testing.T) {
 		t.Errorf("c answers: %+v", out)
 	}
 }
+
+func TestAMachineThatStoodStillSucceedsNobodyThoughTheVIPWasMovedToIt(t *testing.T) {
+	m := newFollower("b", "a", "c")
+	m.now += settles
+	m.seg.Resumed = m.now
+	m.vip.Homes = []string{"a", "b", "c"}
+	if out := m.step(); len(out.Claims) > 0 {
+		t.Errorf("c may have taken it from b: %+v", out)
+	}
+	m.found(Found{Machine: "c"})
+	if out := m.step(); len(out.Claims) > 0 || out.Owners[0].Owner != "c" {
+		t.Errorf("c answers: %+v", out)
+	}
+}

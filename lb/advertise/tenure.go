@@ -23,7 +23,7 @@ func (t *tenure) observeHomes(homes []string) {
 	moved := len(t.homes) > 0 && !slices.Equal(t.homes, homes)
 	t.homes = homes
 	if incumbent := t.incumbent.name; moved && incumbent != "" && (len(homes) == 0 || homes[0] != incumbent) {
-		t.succeeds, t.incumbent.name = true, ""
+		t.succeeds, t.incumbent.name = !t.incumbent.unsure, "" // of one that may have left the VIP to another one it is not known who answers
 	}
 }
 
