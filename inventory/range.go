@@ -15,6 +15,15 @@ func RangeOf(p netip.Prefix) Range {
 	return Range{First: p.Addr(), Last: netipx.PrefixLastIP(p), Prefix: true}
 }
 
+// PrefixRanges are the ranges that prefixes cover.
+func PrefixRanges(prefixes []netip.Prefix) []Range {
+	ranges := make([]Range, len(prefixes))
+	for i, p := range prefixes {
+		ranges[i] = RangeOf(p)
+	}
+	return ranges
+}
+
 // String prints a prefix where the range is one, an address where it is a
 // single one, else "first-last".
 func (r Range) String() string {
@@ -68,7 +77,7 @@ func (r Range) Size() uint64 {
 	return low + 1
 }
 
-// SetOf are the addresses of some ranges without those of others.
+// SetOf are the addresses of some ranges without those of others; none where one of them is no range.
 func SetOf(ranges, without []Range) *netipx.IPSet {
 	var builder netipx.IPSetBuilder
 	for _, r := range ranges {
@@ -77,7 +86,10 @@ func SetOf(ranges, without []Range) *netipx.IPSet {
 	for _, r := range without {
 		builder.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
 	}
-	set, _ := builder.IPSet() // ranges of valid addresses have no error
+	set, err := builder.IPSet()
+	if err != nil {
+		return new(netipx.IPSet)
+	}
 	return set
 }
 

@@ -33,7 +33,7 @@ which there is more to a router than BGP.
 Languages: %s.
 
 No password is read from a cluster. Without --password-file, a comment stands
-where the password belongs.`, strings.Join(routerconfig.Languages(), ", ")),
+where the password belongs.`, strings.Join(inventory.Languages(), ", ")),
 		Example: `  plinth router-config gateway --os frr home.yaml > plinth.conf && vtysh -f plinth.conf
   plinth router-config tor-r02 --os bird inventory/ > /etc/bird/plinth.conf && birdc configure
   plinth router-config tor-r01 --password-file bgp/tor=./tor.key inventory/`,

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -43,7 +42,7 @@ type dialect struct {
 	write   func(*page, *side, Options)
 }
 
-// dialects by the name that people ask for.
+// dialects maps each of [inventory.Languages] to the way in which it is written.
 var dialects = map[string]dialect{
 	"frr":      {name: "FRR 8 and later", comment: "! ", ranges: true, write: writeFRR},
 	"bird":     {name: "BIRD 2", comment: "# ", ranges: true, write: writeBIRD},
@@ -55,11 +54,6 @@ var dialects = map[string]dialect{
 	"nvue":     {name: "Cumulus Linux 5", comment: "# ", untried: true, write: writeNVUE},
 	"routeros": {name: "RouterOS 7", comment: "# ", untried: true, write: writeRouterOS},
 	"opnsense": {name: "OPNsense with os-frr", comment: "", untried: true, write: writeOPNsense},
-}
-
-// Languages lists what Render can write.
-func Languages() []string {
-	return slices.Sorted(maps.Keys(dialects))
 }
 
 // Render writes the router's side of every session that machines of the
@@ -75,7 +69,7 @@ func Render(inv *inventory.Inventory, router, language string, options Options) 
 	}
 	dialect, ok := dialects[language]
 	if !ok {
-		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
+		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(inventory.Languages()))
 	}
 	for _, a := range of.Addresses {
 		if a.Zone() != "" {

@@ -64,7 +64,7 @@ var variants = map[string]Options{
 func TestRouterSidesAreAsTheGoldenFilesSay(t *testing.T) {
 	for name, inv := range subjects(t) {
 		for _, router := range inv.Routers {
-			for _, language := range Languages() {
+			for _, language := range inventory.Languages() {
 				for ending, o := range variants {
 					file := filepath.Join("testdata", "golden", name, fmt.Sprintf("%s.%s%s.conf", router.Name, language, ending))
 					t.Run(file, func(t *testing.T) {
@@ -218,7 +218,7 @@ spec:
   racks: [{name: r1, subnets: [10.1.0.0/24, 10.2.0.0/24], machines: [{name: w1, addresses: [10.1.0.11, 10.2.0.11]}]}]
   pools: [{name: default, addresses: [192.0.2.0/26]}]
 `)
-	for _, language := range Languages() {
+	for _, language := range inventory.Languages() {
 		for router, addr := range map[string]struct{ own, other string }{"a": {"10.1.0.11", "10.2.0.11"}, "b": {"10.2.0.11", "10.1.0.11"}} {
 			out, err := Render(inv, router, language, Options{})
 			if errors.Is(err, ErrCannot) {
@@ -252,7 +252,7 @@ spec:
 
 func TestAPasswordStandsOnlyWhereItWasGiven(t *testing.T) {
 	inv := subjects(t)["every-option"]
-	for _, language := range Languages() {
+	for _, language := range inventory.Languages() {
 		for _, router := range []string{"spine", "core"} {
 			out, err := Render(inv, router, language, Options{Passwords: passwords})
 			if errors.Is(err, ErrCannot) {

@@ -75,11 +75,7 @@ func (a *answers) resume(pools []netip.Prefix) {
 	if pools == nil {
 		return
 	}
-	var b netipx.IPSetBuilder
-	for _, p := range pools {
-		b.AddPrefix(p)
-	}
-	a.pools = plan.SetOf(&b)
+	a.pools = inventory.SetOf(inventory.PrefixRanges(pools), nil)
 }
 
 // common returns the intersection of two sets.
@@ -87,7 +83,8 @@ func common(a, b *netipx.IPSet) *netipx.IPSet {
 	var builder netipx.IPSetBuilder
 	builder.AddSet(a)
 	builder.Intersect(b)
-	return plan.SetOf(&builder)
+	set, _ := builder.IPSet() // of two sets without an error
+	return set
 }
 
 // answer decides which pools the machine answers for. What is in force while something is missing gains none.
@@ -103,7 +100,7 @@ func (a *Agent) answer(missing string, now time.Time) {
 func tellCoarse(log *slog.Logger, before, now []netip.Prefix) {
 	for _, p := range now {
 		if !slices.Contains(before, p) {
-			log.Warn("excluded the addresses around those of Nodes from answers, too: the pool has those of very many", "pool", p)
+			log.Warn("excluded from answers the addresses around those of Nodes, too: the pool has very many of them", "pool", p)
 		}
 	}
 }

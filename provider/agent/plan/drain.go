@@ -2,7 +2,7 @@ package plan
 
 import "time"
 
-// Drain is the drain of a machine between announcing and not: announced with the
+// Drain keeps the time of a drain, in which a machine goes from announcing to not: announced with the
 // GRACEFUL_SHUTDOWN community first (RFC 8326), so that routers move flows away
 // while they still arrive, then withdrawn.
 type Drain struct {

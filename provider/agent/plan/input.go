@@ -100,21 +100,12 @@ func (in Inputs) Begin() error {
 // PoolAddresses are the addresses that a VIP can have. What a pool
 // excludes may be a machine's: it is reached as ever.
 func PoolAddresses(inv *inventory.Inventory) *netipx.IPSet {
-	var set netipx.IPSetBuilder
-	for _, p := range inv.Pools {
-		for _, r := range p.Ranges {
-			set.AddRange(netipx.IPRangeFrom(r.First, r.Last))
-		}
+	var ranges, excluded []inventory.Range
+	for _, pool := range inv.Pools {
+		ranges, excluded = append(ranges, pool.Ranges...), append(excluded, pool.Exclude...)
 	}
-	for _, p := range inv.Pools {
-		for _, r := range p.Exclude {
-			set.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
-		}
-	}
-	return SetOf(&set)
+	return inventory.SetOf(ranges, excluded)
 }
-
-func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix { return PrefixesIn(SetOf(b)) }
 
 // PrefixesIn returns the prefixes of a set.
 func PrefixesIn(set *netipx.IPSet) []netip.Prefix {
@@ -122,13 +113,4 @@ func PrefixesIn(set *netipx.IPSet) []netip.Prefix {
 		return []netip.Prefix{} // not nil: nothing is allowed then, and not everything
 	}
 	return set.Prefixes()
-}
-
-// SetOf returns the set that a builder has collected, which is empty where it failed.
-func SetOf(b *netipx.IPSetBuilder) *netipx.IPSet {
-	set, err := b.IPSet()
-	if err != nil {
-		return new(netipx.IPSet)
-	}
-	return set
 }

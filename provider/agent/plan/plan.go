@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"go4.org/netipx"
-
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -80,20 +78,15 @@ func RoutingView(in Inputs, m inventory.Machine, mode inventory.Mode, down map[n
 // mayLeave returns the prefixes that any session may announce, whatever the planner plans: the declared
 // pools, but for what is announced on links, and pod CIDRs.
 func mayLeave(in Inputs, machine inventory.Machine) []netip.Prefix {
-	var set netipx.IPSetBuilder
-	for _, p := range in.Inventory.Pools {
-		for _, r := range p.RangesOverBGP() {
-			set.AddRange(netipx.IPRangeFrom(r.First, r.Last))
-		}
+	var ranges []inventory.Range
+	for _, pool := range in.Inventory.Pools {
+		ranges = append(ranges, pool.RangesOverBGP()...)
 	}
 	pods := slices.Concat(in.Inventory.PodNetwork.CIDRs, machine.PodCIDRs)
 	if len(pods) == 0 {
 		pods = in.Self.PodCIDRs // a CNI's
 	}
-	for _, p := range pods {
-		set.AddPrefix(p)
-	}
-	return prefixesOf(&set)
+	return PrefixesIn(inventory.SetOf(append(ranges, inventory.PrefixRanges(pods)...), nil))
 }
 
 // routerID is the machine's first IPv4 address. A machine without one gets a number
