@@ -63,11 +63,12 @@ type changeStep struct {
 	paths       []string // patterns; <language> and the like stand for the instance
 	every       bool     // each path has to name each instance; else one of them
 	conditional bool     // only some instances need it
+	besides     string   // a file that does not count, since each instance stands there in any case; empty: all count
 }
 
 var (
 	stepLine    = regexp.MustCompile(`(?m)^\d+\. (.*)$`)
-	pathsInStep = regexp.MustCompile("^((?:`[^`]+`(?:, | or | and )?)+):")
+	pathsInStep = regexp.MustCompile("^((?:`[^`]+`(?:, | or | and )?)+?)(?:, besides `([^`]+)`)?:")
 	pathQuoted  = regexp.MustCompile("`([^` ]+/[^` ]+)`")
 )
 
@@ -87,7 +88,7 @@ func stepsOf(t *testing.T, heading string) (steps []changeStep) {
 			if m == nil {
 				t.Fatalf("%s, %s: a step begins with files and a colon, or with Where: %s", changesPage, heading, line[1])
 			}
-			files = m[1]
+			files, step.besides = m[1], m[2]
 			step.every = !strings.Contains(files, " or ")
 		}
 		for _, m := range pathQuoted.FindAllStringSubmatch(files, -1) {
@@ -136,7 +137,7 @@ func (s changeStep) missing(one instance, placeholder string, naming []string, f
 		if own != pattern { // its name is the instance's
 			candidates = files.names
 		}
-		found := matching(own, candidates)
+		found := slices.DeleteFunc(matching(own, candidates), func(file string) bool { return file == s.besides })
 		for _, place := range places(found) {
 			listed[place] = listed[place] || !s.conditional
 		}

@@ -2,7 +2,7 @@ package diagnose
 
 import "strings"
 
-// Status is the status of the datacenter.
+// Status is the judgement of a datacenter at one moment: its parts with their states, and the findings.
 type Status struct {
 	Inventory  string `json:"inventory"`
 	Generation string `json:"generation"`

@@ -21,22 +21,22 @@ func (b *blocks) overlap(p netip.Prefix) bool {
 
 // in is the supply of free blocks of a length within a larger one.
 func (b *blocks) in(whole netip.Prefix, bits int) *supply {
-	part := &supply{whole: whole, bits: bits, taken: map[netip.Prefix]bool{}}
+	free := &supply{whole: whole, bits: bits, taken: map[netip.Prefix]bool{}}
 	if bits < whole.Bits() || bits > whole.Addr().BitLen() {
-		return part
+		return free
 	}
-	part.at = netip.PrefixFrom(whole.Addr(), bits)
-	for _, target := range b.all {
+	free.at = netip.PrefixFrom(whole.Addr(), bits)
+	for _, block := range b.all {
 		switch {
-		case !target.Overlaps(whole):
-		case target.Bits() >= bits:
-			p, _ := target.Addr().Prefix(bits)
-			part.taken[p] = true
+		case !block.Overlaps(whole):
+		case block.Bits() >= bits:
+			p, _ := block.Addr().Prefix(bits)
+			free.taken[p] = true
 		default:
-			part.larger = append(part.larger, target)
+			free.larger = append(free.larger, block)
 		}
 	}
-	return part
+	return free
 }
 
 // supply yields free blocks in ascending order. What it yields is taken.

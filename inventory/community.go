@@ -80,14 +80,14 @@ func (c Community) String() string {
 func (c Community) Uint32() uint32 { return c.Global<<16 | c.Local1 }
 
 // Compare sorts standard communities before large ones, then by number.
-func (c Community) Compare(community Community) int {
-	if c.Large != community.Large {
-		if community.Large {
+func (c Community) Compare(other Community) int {
+	if c.Large != other.Large {
+		if other.Large {
 			return -1
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(c.Global, community.Global), cmp.Compare(c.Local1, community.Local1), cmp.Compare(c.Local2, community.Local2))
+	return cmp.Or(cmp.Compare(c.Global, other.Global), cmp.Compare(c.Local1, other.Local1), cmp.Compare(c.Local2, other.Local2))
 }
 
 // Communities is a set of communities in its one canonical form: sorted, with

@@ -3,6 +3,7 @@ package document
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -107,14 +108,28 @@ func (v sessionChecks) sessions() {
 // publicASNs warns of AS numbers of machines that most likely have another owner: they are public, and no router is of
 // such an AS.
 func (v sessionChecks) publicASNs() {
-	written := []scalar[inventory.ASN]{v.raw.BGP.ASN}
+	written := map[inventory.ASN]scalar[inventory.ASN]{}
+	isOfRouter := map[inventory.ASN]bool{}
 	for raw := range v.raw.Racks.each() {
-		written = append(written, raw.ASN)
+		asn := raw.ASN
+		if !asn.given() {
+			asn = v.raw.BGP.ASN
+		}
+		if _, isKnown := written[asn.v]; !isKnown {
+			written[asn.v] = asn
+		}
 	}
-	for _, asn := range written {
-		if asn.v.Public() && !slices.ContainsFunc(v.raw.allRouters(), func(r *rawRouter) bool { return r.ASN.v == asn.v }) {
-			v.refuse(asn.node, refusal{code: inventory.PublicASN, severity: inventory.Warning, message: "is the number of a public AS, and no router is of that AS",
-				accepted: "a number for private use, 64512 to 65534 or 4200000000 to 4294967294, or an AS of yours", suggestion: "64512", example: true})
+	for _, router := range v.raw.allRouters() {
+		isOfRouter[router.ASN.v] = true
+	}
+	free := inventory.ASN(64512)
+	for isOfRouter[free] {
+		free++
+	}
+	for _, number := range slices.Sorted(maps.Keys(written)) {
+		if number.Public() && !isOfRouter[number] {
+			v.refuse(written[number].node, refusal{code: inventory.PublicASN, severity: inventory.Warning, message: "is the number of a public AS, and no router is of that AS",
+				accepted: "a number for private use, 64512 to 65534 or 4200000000 to 4294967294, or an AS of yours", suggestion: free.String(), example: true})
 		}
 	}
 }

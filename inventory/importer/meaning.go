@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// withoutMeaning is the reason why something of some kinds of objects has no meaning for an inventory. What has none is marked by its path, and each such path is
+// withoutMeaning is a rule for parts of some kinds of objects that have no meaning for an inventory, with the reason. What has none is marked by its path, and each such path is
 // one of these: a test holds that.
 type withoutMeaning struct {
 	kinds  string // by name; empty: all

@@ -89,6 +89,9 @@ func (c *cachedStore) write(ctx context.Context, want *inventory.Inventory, firs
 	return saved, err
 }
 
+// notStored notes why what is in force, or is to be, is not stored.
+func (c *cachedStore) notStored(why error) { c.trouble, c.loaded = why.Error(), false }
+
 // overtaken reports whether another leader stored something meanwhile.
 func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 

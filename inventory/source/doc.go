@@ -7,9 +7,9 @@
 // is wrong changes nothing but a log line, a metric, an Event and the status. An agent follows the accepted inventory with
 // [Follow], never an edit.
 //
-// Four types hold the state: acceptedStore none (it reads and writes ConfigMaps), cachedStore the stored inventory as far as this process
-// knows it, reporter the last report, and the Reconciler the edit and its progress. The types accepted, which is the stored inventory,
-// and [Edit] are values.
+// Three types hold the state: cachedStore the stored inventory as far as this process knows it, reporter the last report, and the
+// Reconciler the edit and its progress. An acceptedStore reads and writes ConfigMaps and has none. The types accepted, which is the
+// stored inventory, and [Edit] are values.
 //
 // Ownership: people own the ConfigMaps that bear [LabelInventory]; the Reconciler owns those
 // that bear [LabelAccepted], and its keys of the status. Before you change how these are written,

@@ -92,7 +92,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	k.reporter.recovered(k.stored.have.generation)
 	checkStatus(t, client, "true", "2", "")
 	checkStore(t, client, "")
-	if n := testutil.ToFloat64(k.Metrics.notStored); n != 0 || !strings.Contains(log.String(), "keeps the inventory again") {
+	if n := testutil.ToFloat64(k.Metrics.notStored); n != 0 || !strings.Contains(log.String(), "can keep the inventory again") {
 		t.Errorf("the metric says %v, the log\n%s", n, log.String())
 	}
 }

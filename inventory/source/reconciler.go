@@ -206,7 +206,7 @@ func (r *Reconciler) reload(ctx context.Context) error {
 
 // overtakenBy ends the process, whose installation runs on another lease.
 func (r *Reconciler) overtakenBy(lease string) error {
-	r.Log.Error("ends this controller; its installation runs on another lease", "lease", r.Lease, "other", lease)
+	r.Log.Error("ending this controller: its installation runs on another lease", "lease", r.Lease, "other", lease)
 	if r.Overtaken != nil {
 		r.Overtaken()
 	}
@@ -232,7 +232,7 @@ func (r *Reconciler) decide(ctx context.Context, proposed Edit) error {
 	}
 	switch {
 	case len(verdict.CameUp) > 0:
-		r.Log.Info("ended the trial; sessions came up under their new terms", "nodes", verdict.CameUp)
+		r.Log.Info("found the sessions on trial up under their new terms", "nodes", verdict.CameUp)
 	case verdict.Phase == edit.OnTrial:
 		return fmt.Errorf("%w until %s, on one machine for each router whose sessions get other terms: %s",
 			errOnTrial, verdict.Trial.Until.UTC().Format(time.RFC3339), strings.Join(verdict.Trial.Lines(), ", "))
@@ -258,7 +258,7 @@ func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, 
 	r.reporter.trialBegun(r.edit.Carriers, verdict.Trial)
 	before := func(node string) bool { return slices.Contains(r.life.Verdict.Silent, node) }
 	if silent := slices.DeleteFunc(slices.Clone(verdict.Silent), before); len(silent) > 0 {
-		r.Log.Warn("began another trial of new terms of sessions; the agents that were to try them reported nothing", "nodes", silent)
+		r.Log.Warn("chose other machines for the trial: the agents that were to try the terms reported nothing", "nodes", silent)
 	}
 	return verdict, nil
 }
@@ -289,7 +289,7 @@ func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) e
 // one is accepted nothing is written: agents that follow the store have more than remains of it.
 func (r *Reconciler) waitForMend(ctx context.Context, undecided bool, waits error) error {
 	err := r.stored.spoilt
-	r.stored.trouble, r.stored.loaded = err.Error(), false
+	r.stored.notStored(err)
 	switch {
 	case undecided && waits == nil:
 		failed := r.reportDecided(ctx, result{edit: *r.edit, life: r.life})
@@ -336,7 +336,7 @@ func (r *Reconciler) notCommitted(ctx context.Context, why error, first, decided
 	if ctx.Err() != nil {
 		return why
 	}
-	r.stored.trouble = why.Error()
+	r.stored.notStored(why)
 	return errors.Join(why, r.reporter.notStored(ctx, r.snapshot(), why))
 }
 

@@ -18,7 +18,7 @@ import (
 // did not change keeps its slice, and an inventory that did not change all that is stored,
 // however another version spelt it.
 func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
-	unchanged := inv == have.stored || document.Equal(inv, have.stored)
+	same := inv == have.stored || document.Equal(inv, have.stored)
 	old, generation := have.parts[AcceptedName], have.generation+1
 	was := map[string]int64{}
 	for rack, n := range listed(old, keyRacks) {
@@ -29,7 +29,7 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 		of := was[rack.Name]
 		slice, ok := sliceIn(have.parts, rack.Name, of)
 		text := slice.Data
-		if !unchanged {
+		if !same {
 			text = document.FormatAccepted(inv.Slice(rack.Name))
 		}
 		if !ok || !bytes.Equal(slice.Data, text) {
@@ -40,7 +40,7 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 		parts = append(parts, next)
 		racks.WriteString(rack.Name + " " + strconv.FormatInt(of, 10) + "\n")
 	}
-	if unchanged {
+	if same {
 		return append(parts, old)
 	}
 	common := part(inv.Name, AcceptedName, document.FormatAccepted(inv.Common()), generation)

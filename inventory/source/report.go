@@ -267,7 +267,7 @@ func (r *reporter) failing(ctx context.Context, err error) {
 // recovered logs that an error is over.
 func (r *reporter) recovered(generation int64) {
 	if r.logged != "" {
-		r.config.Log.Info("keeps the inventory again", "generation", generation)
+		r.config.Log.Info("can keep the inventory again", "generation", generation)
 	}
 	r.logged = ""
 }

@@ -92,7 +92,7 @@ func (s Segment) machine(name string) (Neighbor, bool) {
 	return s.Machines[i], true
 }
 
-// names lists the machines that are so, in the inventory's order.
+// names lists the machines for which a condition holds, in the inventory's order.
 func (s Segment) names(are func(Neighbor) bool) (names []string) {
 	for _, m := range s.Machines {
 		if are(m) {

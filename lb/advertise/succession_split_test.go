@@ -123,7 +123,7 @@ func (l *lan) runAndJudge(d time.Duration, was, is phase) {
 			for _, v := range l.vips {
 				at := seat{first, v.VIP}
 				all := l.claimants(v.VIP, first)
-				if len(all) > 0 || nobody == 0 || l.awaits(first, v.VIP) || !was.transitive && l.awaitsOwner(first, v.VIP) {
+				if len(all) > 0 || nobody == 0 || l.awaits(first, v.VIP) || l.awaitsOwner(first, v.VIP, was) {
 					silent[at] = l.now
 				}
 				if len(all) < 2 {
@@ -147,13 +147,17 @@ func (l *lan) awaits(side string, vip netip.Addr) bool {
 	})
 }
 
-// awaitsOwner reports whether the first machine of a side waits for an owner that is suspended, whether or not that one
-// answered before. Where not all saw each other, each may have had an owner of its own: whoever waits for one that was suspended
-// before it took the VIP does so for as long as the owner may be holding (RestartTime of package mesh), which no segment here ends.
-func (l *lan) awaitsOwner(side string, vip netip.Addr) bool {
-	return slices.ContainsFunc(l.said[side].Owners, func(o Owned) bool {
-		return o.VIP == vip && l.stopped[o.Owner] != 0 && l.reach(side, o.Owner)
-	})
+// awaitsOwner reports whether the first machine of a side waits for an owner that was suspended before it took the VIP: one of
+// the two did not see all others before, so that each had an owner of its own in mind. The machine waits as long as
+// the owner may be holding (RestartTime of package mesh), which no segment here ends.
+func (l *lan) awaitsOwner(side string, vip netip.Addr, was phase) bool {
+	tenure := l.brains[side].vips[vip]
+	if tenure == nil || tenure.incumbent.heir || tenure.incumbent.unsure {
+		return false
+	}
+	owner := tenure.incumbent.name
+	sawNotAll := slices.ContainsFunc(l.names, func(name string) bool { return was.apart[[2]string{side, name}] || was.apart[[2]string{owner, name}] })
+	return sawNotAll && l.stopped[owner] != 0 && l.standing(side, owner) == Holding
 }
 
 // hasSuspended reports whether a kernel answers this side whose agent is suspended.

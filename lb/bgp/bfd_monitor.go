@@ -16,7 +16,7 @@ const (
 	// frrReopenTime is the time that FRR may take to set its BFD up anew after BGP came up: it replaces its end
 	// of the BFD session, and reports it down for that moment.
 	frrReopenTime = 2 * time.Second
-	// sameLoss is the time between which both ends may detect one loss of the path. BIRD, where it is
+	// sameLoss is the longest time between the detections of one loss of the path by the two ends. BIRD, where it is
 	// first, closes the session with a NOTIFICATION that gives no reason.
 	sameLoss = 500 * time.Millisecond
 )

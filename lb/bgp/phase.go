@@ -1,6 +1,6 @@
 package bgp
 
-// phase is the phase of a session, which is in one at a time.
+// phase is a stage in the life of a session, which is in one at a time.
 type phase string
 
 // The phases. A server runs in connecting, unwatched, unconfirmed and established.

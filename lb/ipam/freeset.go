@@ -62,17 +62,17 @@ func (f *freeSet) take(addr netip.Addr) {
 	if place.leaf < 0 || !f.run(place).contains(addr) {
 		return
 	}
-	first := f.run(place)
+	free := f.run(place)
 	switch {
-	case first.first == first.last:
+	case free.first == free.last:
 		f.remove(place)
-	case addr == first.first:
-		first.first = addr.Next()
-	case addr == first.last:
-		first.last = addr.Prev()
+	case addr == free.first:
+		free.first = addr.Next()
+	case addr == free.last:
+		free.last = addr.Prev()
 	default:
-		rest := run{addr.Next(), first.last}
-		first.last = addr.Prev()
+		rest := run{addr.Next(), free.last}
+		free.last = addr.Prev()
 		f.insert(place, rest)
 	}
 }

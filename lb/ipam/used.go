@@ -87,24 +87,24 @@ func inventoryUses(inv *inventory.Inventory) (all []use) {
 
 // unused cuts used addresses out of runs.
 func unused(runs []run, used []use) (rest []run) {
-	for _, left := range runs {
-		from := sort.Search(len(used), func(i int) bool { return inventory.RangeOf(used[i].Prefix).Last.Compare(left.first) >= 0 })
+	for _, free := range runs {
+		from := sort.Search(len(used), func(i int) bool { return inventory.RangeOf(used[i].Prefix).Last.Compare(free.first) >= 0 })
 		for _, u := range used[from:] {
 			cut := inventory.RangeOf(u.Prefix)
-			if !overlaps(left, cut) {
+			if !overlaps(free, cut) {
 				break
 			}
-			if left.first.Less(cut.First) {
-				rest = append(rest, run{left.first, cut.First.Prev()})
+			if free.first.Less(cut.First) {
+				rest = append(rest, run{free.first, cut.First.Prev()})
 			}
-			if !cut.Last.Less(left.last) {
-				left = run{}
+			if !cut.Last.Less(free.last) {
+				free = run{}
 				break
 			}
-			left.first = cut.Last.Next()
+			free.first = cut.Last.Next()
 		}
-		if left.first.IsValid() {
-			rest = append(rest, left)
+		if free.first.IsValid() {
+			rest = append(rest, free)
 		}
 	}
 	return rest

@@ -22,7 +22,7 @@ import (
 )
 
 // clearReported clears the status of a Service before its VIPs are released, and takes off
-// the finalizer with it: the next leader, whichever it is, releases them then. A later
+// the finalizer with it. The caller releases them next, or its successor where this process ends before. A later
 // Service of its name has its own VIPs. A change of the Service in between is no failure.
 func (b *statuses) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
 	if uid == "" || b.byStock { // it is gone, or shows nothing that it holds

@@ -108,7 +108,7 @@ func (c *conn) receive(each func(h unix.NlMsghdr, body []byte) error) error {
 // message that caused each. The last message asks for an acknowledgement; those
 // before it answer only if they fail. rtnetlink works in the sender's own
 // thread, so that all answers are there when the last one is.
-func (c *conn) request(batch []byte, first uint32, size int) (map[int]error, error) {
+func (c *conn) request(batch []byte, first uint32, count int) (map[int]error, error) {
 	if err := c.patience(answerTimeout); err != nil {
 		return nil, err
 	}
@@ -119,13 +119,13 @@ func (c *conn) request(batch []byte, first uint32, size int) (map[int]error, err
 	for done := false; !done; {
 		err := c.receive(func(h unix.NlMsghdr, body []byte) error {
 			i := int(h.Seq - first)
-			if h.Type != unix.NLMSG_ERROR || i < 0 || i >= size {
+			if h.Type != unix.NLMSG_ERROR || i < 0 || i >= count {
 				return nil // of an earlier batch that we gave up on
 			}
 			if err := answer(h, body); err != nil {
 				failed[i] = err
 			}
-			done = done || i == size-1
+			done = done || i == count-1
 			return nil
 		})
 		if err != nil {

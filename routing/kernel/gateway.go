@@ -23,14 +23,16 @@ func GatewaysOn(subnet netip.Prefix, self netip.Addr) (all []netip.Addr, err err
 	if err != nil && family == netlink.FAMILY_V4 {
 		return nil, fmt.Errorf("default routes: %w", err)
 	}
+	device := -1 // that has self, once it is looked up
 	for _, hop := range hops {
 		gateway, _ := netip.AddrFromSlice(hop.Gw)
 		gateway = gateway.Unmap()
 		onLink := subnet.Contains(gateway)
 		if !onLink && gateway.Is6() && gateway.IsLinkLocalUnicast() {
-			device, err := interfaceWith(self, family)
-			if err != nil {
-				return nil, err
+			if device < 0 {
+				if device, err = interfaceWith(self, family); err != nil {
+					return nil, err
+				}
 			}
 			onLink = hop.LinkIndex == device
 		}

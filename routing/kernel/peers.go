@@ -24,14 +24,14 @@ type neighbour struct {
 
 // compare puts the nodes behind hardware addresses before those addresses themselves:
 // in that order no packet is sent to an address that leads nowhere yet.
-func (n neighbour) compare(have neighbour) int {
+func (n neighbour) compare(other neighbour) int {
 	switch {
-	case n.bridge && !have.bridge:
+	case n.bridge && !other.bridge:
 		return -1
-	case have.bridge && !n.bridge:
+	case other.bridge && !n.bridge:
 		return 1
 	}
-	return cmp.Or(n.ip.Compare(have.ip), slices.Compare(n.mac[:], have.mac[:]))
+	return cmp.Or(n.ip.Compare(other.ip), slices.Compare(n.mac[:], other.mac[:]))
 }
 
 func (n neighbour) family() uint8 {

@@ -104,7 +104,7 @@ type found struct {
 	advertise.Found
 }
 
-// Reached is the state that one link reached.
+// Reached is the outcome of a pass on one link: its plan, the peers and the addresses on the wire.
 type Reached struct {
 	self   string // the machine
 	plan   advertise.LinkPlan
