@@ -22,7 +22,7 @@ var losses = []struct {
 	detail string // part of it
 }{
 	{name: "the router is silent", then: func(r *router, _ string) { r.dropPackets() }, want: HoldTimerExpired, detail: "silent for the hold time"},
-	{name: "somebody shuts them down", then: shutDown, stays: true, want: RouterShutdown, detail: "new cables"},
+	{name: "somebody shuts them down", then: shutDown, again: shutDownAnew, stays: true, want: RouterShutdown, detail: "new cables"},
 	{name: "somebody resets them", then: reset, again: reset, want: RouterShutdown, detail: "administrative"},
 	{name: "more prefixes than the router takes", before: limit, again: admitAgain, stays: true, want: PrefixLimit, detail: "announces more than it takes"},
 }
@@ -38,6 +38,22 @@ func shutDown(tor *router, dialect string) {
 		lines = append(lines, fmt.Sprintf("neighbor %v shutdown message new cables", a))
 	}
 	tor.configure(lines)
+}
+
+// shutDownAnew takes the shutdown back, and shuts the sessions down once they are up and have said everything.
+func shutDownAnew(tor *router, dialect string) {
+	if dialect == "bird" {
+		tor.ask("enable all")
+	} else {
+		var lines []string
+		for _, a := range tor.both(neighbour{}) {
+			lines = append(lines, fmt.Sprintf("no neighbor %v shutdown", a))
+		}
+		tor.configure(lines)
+	}
+	eventually(tor.t, 15*time.Second, "both sessions are up again", tor.established(2))
+	tor.count(15*time.Second, 200)
+	shutDown(tor, dialect)
 }
 
 // limit sets a prefix limit of one of each family on the router. FRR accepts a few more.
