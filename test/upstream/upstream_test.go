@@ -131,11 +131,15 @@ func judge(t *testing.T, all []conformance.Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	commit, err := components.Commit(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	version, err := components.KubernetesVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "docs", "reference", "conformance.md"), []byte(conformance.Page(version, all)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "docs", "reference", "conformance.md"), []byte(conformance.Page(conformance.Run{Kubernetes: version, Commit: commit, Day: time.Now().Format(time.DateOnly)}, all)), 0o644); err != nil {
 		t.Fatal(fmt.Errorf("writing the page: %w", err))
 	}
 }

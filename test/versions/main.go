@@ -68,7 +68,11 @@ func run(ctx context.Context, wrapper, only string, versions []string) (good boo
 	if err := os.MkdirAll(g.logs, 0o755); err != nil {
 		return false, err
 	}
-	r := runner{suites: wanted, build: build, run: g.run}
+	commit, err := components.Commit(ctx, root)
+	if err != nil {
+		return false, err
+	}
+	r := runner{commit: commit, suites: wanted, build: build, run: g.run}
 	ran, good, err := r.all(ctx, asked)
 	if err != nil {
 		return false, fmt.Errorf("the README stays as it is: %w", err)

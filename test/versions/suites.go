@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,6 +33,12 @@ var suites = []suite{
 	{name: "real", title: "real kubelets", nodes: true},
 }
 
+// tags are those that stories have besides what always runs.
+var tags = []string{"slow", "chaos"}
+
+// folders are those in test/ whose stories the suite has.
+func (s suite) folders() []string { return append([]string{s.name}, s.with...) }
+
 func suiteNamed(name string) (suite, bool) {
 	for _, s := range suites {
 		if s.name == name {
@@ -51,6 +58,7 @@ func suiteNames() string {
 
 // runner runs suites on one version after the other.
 type runner struct {
+	commit string
 	suites []suite
 	build  func(ctx context.Context, pin components.Pin, suites []suite) error
 	run    func(ctx context.Context, pin components.Pin, s suite) tally
@@ -72,7 +80,7 @@ func (r runner) all(ctx context.Context, pins []components.Pin) (rows []row, goo
 
 // on runs all suites on one version.
 func (r runner) on(ctx context.Context, pin components.Pin) (result row, passed bool) {
-	result = row{patch: strings.TrimPrefix(pin.Kubernetes, "v"), etcd: strings.TrimPrefix(pin.Etcd, "v"), day: today(), cells: map[string]string{}}
+	result = row{patch: strings.TrimPrefix(pin.Kubernetes, "v"), etcd: strings.TrimPrefix(pin.Etcd, "v"), day: today(), commit: r.commit, cells: map[string]string{}}
 	if err := r.build(ctx, pin, r.suites); err != nil {
 		say("%s: %v", pin.Kubernetes, err)
 		for _, s := range r.suites {
@@ -145,14 +153,16 @@ func (g goTest) run(ctx context.Context, pin components.Pin, s suite) tally {
 	defer log.Close()
 	say("%s %s: begins; what it prints is in %s", pin.Kubernetes, s.name, file)
 	begun := time.Now()
-	arguments := []string{"test", "-json", "-tags=slow,chaos", "-count=1", "-p=1", "-timeout=45m", "-exec=" + g.wrapper}
-	for _, folder := range append([]string{s.name}, s.with...) {
+	arguments := []string{"test", "-json", "-tags=" + strings.Join(tags, ","), "-count=1", "-p=1", "-timeout=45m", "-exec=" + g.wrapper}
+	for _, folder := range s.folders() {
 		arguments = append(arguments, "./"+folder+"/...")
 	}
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir, cmd.Stderr = filepath.Join(g.root, "test"), log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	said := follow(cmd, log)
+	stories, err := s.stories(g.root)
+	said.stories, said.err = stories, errors.Join(said.err, err)
 	say("%s %s: %s after %s", pin.Kubernetes, s.name, said, time.Since(begun).Round(time.Second))
 	for _, name := range said.failed {
 		say("    %s", name)

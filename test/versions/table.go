@@ -16,6 +16,7 @@ type row struct {
 	patch, etcd string            // "1.34.10", "3.6.4"
 	cells       map[string]string // by title of the suite; absent: was not run
 	day         string            // on which all of that is true: that of the oldest cell
+	commit      string            // of the oldest cell, too
 }
 
 // minor is the version without its last number: "1.34".
@@ -27,7 +28,10 @@ const (
 	below = "<!-- /versions -->\n"
 )
 
-const notRun = "not run"
+const (
+	notRun      = "not run"
+	notRecorded = "not recorded"
+)
 
 // rewrite puts rows into the README. A version that did not run keeps its row, and a suite
 // that did not run what the row says of it, as long as that is of the same patch; a
@@ -60,15 +64,18 @@ func (r row) over(earlier row) row {
 		return r
 	}
 	cells := map[string]string{}
-	day := r.day
+	day, commit := r.day, r.commit
 	for _, s := range suites {
 		if said, ok := r.cells[s.title]; ok {
 			cells[s.title] = said
 		} else if said, ok := earlier.cells[s.title]; ok {
-			cells[s.title], day = said, min(day, earlier.day)
+			cells[s.title] = said
+			if earlier.day <= day {
+				day, commit = earlier.day, earlier.commit
+			}
 		}
 	}
-	r.cells, r.day = cells, day
+	r.cells, r.day, r.commit = cells, day, commit
 	return r
 }
 
@@ -79,13 +86,13 @@ func table(rows []row) string {
 	for _, s := range suites {
 		lines[0], lines[1] = append(lines[0], s.title), append(lines[1], "---")
 	}
-	lines[0], lines[1] = append(lines[0], "on"), append(lines[1], "---")
+	lines[0], lines[1] = append(lines[0], "commit", "on"), append(lines[1], "---", "---")
 	for _, r := range rows {
 		line := []string{r.patch, r.etcd}
 		for _, s := range suites {
 			line = append(line, cmp.Or(r.cells[s.title], notRun))
 		}
-		lines = append(lines, append(line, r.day))
+		lines = append(lines, append(line, cmp.Or(r.commit, notRecorded), r.day))
 	}
 	var b strings.Builder
 	for _, line := range lines {
@@ -114,14 +121,24 @@ func parse(text string) ([]row, error) {
 		case len(cells) != len(titles) || len(cells) < 3:
 			return nil, fmt.Errorf("the table of versions has %d columns and a row of %d: %s", len(titles), len(cells), line)
 		}
-		last := len(cells) - 1
-		r := row{patch: cells[0], etcd: cells[1], day: cells[last], cells: map[string]string{}}
-		for i, said := range cells[2:last] {
-			if said != notRun {
-				r.cells[titles[i+2]] = said
-			}
+		r := row{patch: cells[0], etcd: cells[1], cells: map[string]string{}}
+		for i, said := range cells {
+			r.take(titles[i], said)
 		}
 		rows = append(rows, r)
 	}
 	return rows, nil
+}
+
+// take reads a cell below a title. What was not run, or not recorded, is left out.
+func (r *row) take(title, said string) {
+	switch {
+	case title == "Kubernetes" || title == "etcd" || said == notRun || said == notRecorded:
+	case title == "on":
+		r.day = said
+	case title == "commit":
+		r.commit = said
+	default:
+		r.cells[title] = said
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,11 +16,11 @@ import (
 )
 
 const (
-	before = "# P\n" + above + "| Kubernetes | etcd | VIPs | Nodes, inventory | manifests, rights | whole datacenters | real kubelets | on |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
-		"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |\n" +
-		"| 1.34.9 | 3.6.4 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-02 |\n" +
-		"| 1.32.1 | 3.5.9 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-01 |\n" +
+	before = "# P\n" + above + "| Kubernetes | etcd | VIPs | Nodes, inventory | manifests, rights | whole datacenters | real kubelets | commit | on |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n" +
+		"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 33333333 | 2026-01-03 |\n" +
+		"| 1.34.9 | 3.6.4 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 22222222 | 2026-01-02 |\n" +
+		"| 1.32.1 | 3.5.9 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 11111111 | 2026-01-01 |\n" +
 		below + "more\n"
 )
 
@@ -45,22 +46,22 @@ func TestARunChangesTheRowsOfItsVersionsAlone(t *testing.T) {
 		ran  row
 		want []string
 	}{
-		"a version that had no row": {row{"1.33.5", "3.5.9", all("9 passed"), "2026-02-01"}, []string{
-			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
-			"| 1.34.9 | 3.6.4 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-02 |",
-			"| 1.33.5 | 3.5.9 | 9 passed | 9 passed | 9 passed | 9 passed | 9 passed | 2026-02-01 |",
+		"a version that had no row": {row{"1.33.5", "3.5.9", all("9 passed"), "2026-02-01", "99999999"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 33333333 | 2026-01-03 |",
+			"| 1.34.9 | 3.6.4 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 22222222 | 2026-01-02 |",
+			"| 1.33.5 | 3.5.9 | 9 passed | 9 passed | 9 passed | 9 passed | 9 passed | 99999999 | 2026-02-01 |",
 		}},
-		"another patch": {row{"1.34.10", "3.6.4", all("**1 of 9 failed**"), "2026-02-01"}, []string{
-			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
-			"| 1.34.10 | 3.6.4 | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | 2026-02-01 |",
+		"another patch": {row{"1.34.10", "3.6.4", all("**1 of 9 failed**"), "2026-02-01", "99999999"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 33333333 | 2026-01-03 |",
+			"| 1.34.10 | 3.6.4 | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | 99999999 | 2026-02-01 |",
 		}},
-		"one suite once more": {row{"1.34.9", "3.6.4", map[string]string{"VIPs": "7 passed"}, "2026-02-01"}, []string{
-			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
-			"| 1.34.9 | 3.6.4 | 7 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-02 |",
+		"one suite once more": {row{"1.34.9", "3.6.4", map[string]string{"VIPs": "7 passed"}, "2026-02-01", "99999999"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 33333333 | 2026-01-03 |",
+			"| 1.34.9 | 3.6.4 | 7 passed | 2 passed | 3 passed | 4 passed | 5 passed | 22222222 | 2026-01-02 |",
 		}},
-		"one suite of another patch": {row{"1.34.10", "3.6.4", map[string]string{"VIPs": "7 passed"}, "2026-02-01"}, []string{
-			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
-			"| 1.34.10 | 3.6.4 | 7 passed | not run | not run | not run | not run | 2026-02-01 |",
+		"one suite of another patch": {row{"1.34.10", "3.6.4", map[string]string{"VIPs": "7 passed"}, "2026-02-01", "99999999"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 33333333 | 2026-01-03 |",
+			"| 1.34.10 | 3.6.4 | 7 passed | not run | not run | not run | not run | 99999999 | 2026-02-01 |",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestARunChangesTheRowsOfItsVersionsAlone(t *testing.T) {
 func TestAColumnMoreWasNotRunBefore(t *testing.T) {
 	narrow := above + "| Kubernetes | etcd | VIPs | on |\n| --- | --- | --- | --- |\n| 1.34.9 | 3.6.4 | 1 passed | 2026-01-02 |\n" + below
 	have, err := rewrite(narrow, pinned("1.34"), nil)
-	if want := "| 1.34.9 | 3.6.4 | 1 passed | not run | not run | not run | not run | 2026-01-02 |\n"; err != nil || !strings.Contains(have, want) {
+	if want := "| 1.34.9 | 3.6.4 | 1 passed | not run | not run | not run | not run | not recorded | 2026-01-02 |\n"; err != nil || !strings.Contains(have, want) {
 		t.Errorf("the README is\n%s, %v", have, err)
 	}
 }
@@ -101,6 +102,7 @@ func TestAVersionThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 	var mu sync.Mutex
 	var ran []string
 	r := runner{
+		commit: "00000000",
 		suites: suites,
 		build: func(_ context.Context, pin components.Pin, _ []suite) error {
 			if pin.Minor == "1.1" {
@@ -123,9 +125,9 @@ func TestAVersionThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 		t.Errorf("good: %v, %v; ran %q", good, err, ran)
 	}
 	for i, want := range []string{
-		"| 1.3.0 |  | 2 passed | 2 passed | 2 passed | 2 passed | 2 passed | " + today() + " |",
-		"| 1.2.0 |  | 2 passed | **1 of 2 failed** | 2 passed | 2 passed | 2 passed | " + today() + " |",
-		"| 1.1.0 |  | **not built** | **not built** | **not built** | **not built** | **not built** | " + today() + " |",
+		"| 1.3.0 |  | 2 passed | 2 passed | 2 passed | 2 passed | 2 passed | 00000000 | " + today() + " |",
+		"| 1.2.0 |  | 2 passed | **1 of 2 failed** | 2 passed | 2 passed | 2 passed | 00000000 | " + today() + " |",
+		"| 1.1.0 |  | **not built** | **not built** | **not built** | **not built** | **not built** | 00000000 | " + today() + " |",
 	} {
 		if have := strings.Split(table(rows), "\n")[i+2]; have != want {
 			t.Errorf("the row is\n%s\nwant\n%s", have, want)
@@ -158,12 +160,34 @@ func TestStoriesAreCounted(t *testing.T) {
 	}
 	for want, said := range map[string]tally{
 		"**2 of 3 failed**": have,
-		"4 passed":          {passed: 4},
+		"4 passed":          {passed: 4, stories: 4},
+		"**4 of 5 ran**":    {passed: 4, stories: 5},
 		"**no test ran**":   {},
 		"**failed**":        {passed: 4, err: os.ErrDeadlineExceeded},
 	} {
 		if said.String() != want || said.good() != strings.HasSuffix(want, " passed") {
 			t.Errorf("%+v is %q, good: %v; want %q", said, said, said.good(), want)
+		}
+	}
+}
+
+func TestStoriesThereAreCountOncePerSuite(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"services/a_test.go":     "package services\n\nimport \"testing\"\n\nfunc TestMain(m *testing.M) {}\nfunc TestA(t *testing.T) {}\nfunc testB(t *testing.T) {}\n",
+		"services/slow_test.go":  "//go:build slow\n\npackage services\n\nfunc TestSlow(t *testing.T) {}\n",
+		"services/other_test.go": "//go:build privileged\n\npackage services\n\nfunc TestElsewhere(t *testing.T) {}\n",
+		"traffic/deep/c_test.go": "package deep\n\nfunc TestC(t *testing.T) {}\n",
+	} {
+		file = filepath.Join(root, "test", file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []suite{{name: "services"}, {name: "services", with: []string{"traffic"}}, {name: "nosuch"}} {
+		number, err := s.stories(root)
+		if want := map[int]int{0: 2, 1: 3}[len(s.with)]; s.name == "services" && (err != nil || number != want) || s.name == "nosuch" && err == nil {
+			t.Errorf("%+v has %d stories, %v", s, number, err)
 		}
 	}
 }
@@ -175,8 +199,11 @@ func TestAProgramThatPrintsNoEventsHasFailed(t *testing.T) {
 	}
 }
 
+// passed is a cell whose stories all passed.
+var passed = regexp.MustCompile(`^[1-9][0-9]* passed$`)
+
 // Of each version that is tested in full the README has a row, and of the patch that is
-// pinned now.
+// pinned now. None shows a failure.
 func TestTheReadmeIsOfThePinnedVersions(t *testing.T) {
 	root, err := components.Root()
 	if err != nil {
@@ -198,6 +225,13 @@ func TestTheReadmeIsOfThePinnedVersions(t *testing.T) {
 	rows, err := parse(text)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, r := range rows {
+		for title, said := range r.cells {
+			if !passed.MatchString(said) {
+				t.Errorf("%s of Kubernetes %s is %q: a version that the README names passes", title, r.patch, said)
+			}
+		}
 	}
 	for _, minor := range inFull(pins) {
 		pin, err := components.Choose(pins, minor)

@@ -96,14 +96,17 @@ func firstLine(s string) string {
 	return strings.ReplaceAll(line, "|", "\\|")
 }
 
+// Run is what the tests ran against: which Kubernetes, which commit of Plinth, and when.
+type Run struct{ Kubernetes, Commit, Day string }
+
 // Page is docs/reference/conformance.md.
-func Page(version string, all []Result) string {
+func Page(of Run, all []Result) string {
 	var b strings.Builder
 	count := map[string]int{}
 	for _, r := range all {
 		count[r.Outcome]++
 	}
-	fmt.Fprintf(&b, intro, version, len(all), count[Passed], count[Failed], count[CannotPass], count[Skipped])
+	fmt.Fprintf(&b, intro, of.Kubernetes, of.Commit, of.Day, len(all), count[Passed], count[Failed], count[CannotPass], count[Skipped])
 	for _, r := range all {
 		outcome := r.Outcome
 		if r.Reason != "" {
@@ -118,7 +121,7 @@ const intro = `# Kubernetes' own tests
 
 <!-- Written by make e2e-upstream. -->
 
-The end-to-end tests of Kubernetes %s about Services of type LoadBalancer, against Plinth on three machines with a real kubelet, containerd
+The end-to-end tests of Kubernetes %s about Services of type LoadBalancer, against Plinth (` + "`%s`" + `, %s) on three machines with a real kubelet, containerd
 and kube-proxy (nftables) behind a router (FRR). Of %d tests %d passed, %d failed, %d cannot pass and %d were skipped. ` + "`make e2e-upstream`" + ` runs
 them and writes this page.
 

@@ -35,7 +35,7 @@ func TestTheReportHasEveryTestThatWasAskedFor(t *testing.T) {
 	if !slices.Equal(have, want) {
 		t.Errorf("results %q, want %q", have, want)
 	}
-	text := Page("v1.2.3", have)
+	text := Page(Run{"v1.2.3", "0123abcd", "2026-11-28"}, have)
 	for _, line := range []string{
 		"Kubernetes v1.2.3", "Of 3 tests 1 passed, 1 failed, 0 cannot pass and 1 were skipped",
 		`| [sig-network] LoadBalancers should be a | failed: no answer \| at all |`,
