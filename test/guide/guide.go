@@ -1,10 +1,12 @@
-// Package guide reads the guides in docs/guides as a reader follows them: the commands that are to be typed.
+// Package guide reads pages of the docs as a reader follows them: the commands of guides that are to be typed, and the names
+// that tables of the reference explain.
 package guide
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -45,4 +47,33 @@ func Section(page, words string) (string, error) {
 		return "", fmt.Errorf("the guide has %d headings that begin with %q, want one", len(found), words)
 	}
 	return found[0], nil
+}
+
+// Unseen returns the names that the table below a heading of a page of docs/reference explains, each in its first cell,
+// without those that were seen. root is the folder of the source tree.
+func Unseen(root, name, heading string, seen []string) (unseen []string, err error) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference", name))
+	if err != nil {
+		return nil, err
+	}
+	section, err := Section(string(page), heading+"\n")
+	if err != nil {
+		return nil, err
+	}
+	all := firstCells(section)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no names below %q", name, heading)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(seen, name) }), nil
+}
+
+// firstCells returns the code in the first cells of a section's tables.
+func firstCells(section string) (names []string) {
+	for line := range strings.Lines(section) {
+		row, is := strings.CutPrefix(line, "| `")
+		if name, _, _ := strings.Cut(row, "`"); is {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -39,3 +39,16 @@ func TestASectionThatIsNotThereIsAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesOfATableAreThoseOfItsFirstCells(t *testing.T) {
+	const section = "Why\n\n| reason | what it means |\n|---|---|\n| `NoPools` | `pools` is empty. |\n| `PoolUnknown` | It has none. |\n"
+	if got := firstCells(section); !slices.Equal(got, []string{"NoPools", "PoolUnknown"}) {
+		t.Errorf("%q", got)
+	}
+	if unseen, err := Unseen("../..", "reasons.md", "Why a Service gets no VIP", []string{"NoPools"}); err != nil || slices.Contains(unseen, "NoPools") || !slices.Contains(unseen, "PoolUnknown") {
+		t.Errorf("unseen are %q, %v", unseen, err)
+	}
+	if unseen, err := Unseen("../..", "reasons.md", "Why a session does", nil); err == nil {
+		t.Errorf("half a heading is taken: %q", unseen)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/test/apiserver"
 	"plinth.dev/plinth/test/components"
+	"plinth.dev/plinth/test/guide"
 )
 
 // TestEveryReasonForNoVIPIsFound provokes each reason of that page, and asks `plinth why` and
@@ -246,18 +246,10 @@ func (c *cluster) asks(ctx context.Context, answer any, plinth string, words ...
 // everyReason holds the reasons of a section of a page of the reference against those that were seen.
 func everyReason(t *testing.T, name, section string, seen []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", name))
+	unseen, err := guide.Unseen(filepath.Join("..", ".."), name, section, seen)
 	must(t, err)
-	_, text, there := strings.Cut(string(page), "\n## "+section+"\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	if !there || !strings.Contains(text, "| `") {
-		t.Fatalf("the page has no reasons under %q", section)
-	}
-	for line := range strings.Lines(text) {
-		row, is := strings.CutPrefix(line, "| `")
-		if name, _, _ := strings.Cut(row, "`"); is && !slices.Contains(seen, name) {
-			t.Errorf("%s is under %q, and no story provokes it", name, section)
-		}
+	if len(unseen) > 0 {
+		t.Errorf("no story provokes these of %q: %q", section, unseen)
 	}
 }
 
