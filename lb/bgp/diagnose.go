@@ -33,8 +33,8 @@ type symptoms struct {
 // shows nowhere else: packets just get no answer. It returns CauseNone when nothing
 // is wrong any more, or nothing is found.
 //
-// The attempt before counts too: a router that did not receive the end of it may refuse
-// every probe because of it.
+// The attempt before counts too, where the router still takes connections: one that did not receive the end of it may
+// refuse every probe because of it.
 func diagnose(ctx context.Context, terms terms, before symptoms) diagnosis {
 	own := socketOf(terms)
 	first := probeTwice(ctx, terms, own, firstProbe)
@@ -55,7 +55,7 @@ func diagnose(ctx context.Context, terms terms, before symptoms) diagnosis {
 			return v.diagnosis
 		}
 	}
-	if byAttempt := explainAttempt(terms, before); byAttempt.cause != CauseNone {
+	if byAttempt := explainAttempt(terms, before); byAttempt.cause != CauseNone && first.reached >= connected {
 		return byAttempt
 	}
 	if found.cause == ClosedByRouter {

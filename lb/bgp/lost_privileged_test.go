@@ -153,3 +153,32 @@ func TestWhatIsNotBGPIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestAFilterIsNotTakenForTTLSecurity has a filter drop all of BGP soon after a session came up, so that the attempt before
+// heard the router's OPEN and then nothing, as with TTL security at the router's end alone.
+func TestAFilterIsNotTakenForTTLSecurity(t *testing.T) {
+	for dialect, d := range dialects {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			router := d.start(newRouter(t), neighbour{lines: d.lines})
+			speaker := newSpeaker(t)
+			c := configOf(plan(router.session4(), "203.0.113.10/32"), plan(router.session6(), "2001:db8:113::10/128"))
+			for i := range c.Sessions {
+				c.Sessions[i].Session.HoldTime = 3 * time.Second
+			}
+			must(t, speaker.Set(t.Context(), c))
+			isUp(t, speaker, 15*time.Second)
+			router.nft("add table inet deaf", "add chain inet deaf in { type filter hook input priority 0; }", "add rule inet deaf in tcp dport 179 drop",
+				"add rule inet deaf in tcp sport 179 drop")
+			eventually(t, 25*time.Second, "both sessions get no answer", func() (bool, string) {
+				states := speaker.State(t.Context())
+				for _, s := range states {
+					if s.Cause == TTLMismatch {
+						t.Fatalf("%v: %s: %s", s.Addr, s.Cause, s.Detail)
+					}
+				}
+				return !slices.ContainsFunc(states, func(s SessionState) bool { return s.Cause != NoAnswer }), fmt.Sprint(states)
+			})
+		})
+	}
+}
