@@ -216,7 +216,7 @@ func BenchmarkSummary(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if s := diagnose.Of(seen); len(s.Findings) != 1 {
+		if s := diagnose.Of(seen); len(s.Findings) != 2 {
 			b.Fatalf("%.10q", s.NotWell)
 		}
 	}
