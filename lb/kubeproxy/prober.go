@@ -114,7 +114,7 @@ func (p *Prober) evidence(ctx context.Context, mode mode, node []netip.Addr, que
 	case iptables:
 		found = p.passesOn(question.VIP, ports)
 	case starting:
-		return advertise.Absent
+		return advertise.Bare
 	case hidden:
 		return advertise.Unknown
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +64,7 @@ func (l *Lab) StartKubelet(machine string) error {
 		"--kubernetes=" + version,
 		"--kube-proxy=" + l.program("kube-proxy"),
 		"--kube-proxy-kubeconfig=" + l.pki("kube-proxy.conf"),
+		"--kube-proxy-programs=" + l.proxyPrograms(machine),
 		"--kube-proxy-mode=" + l.Topology.proxyMode(),
 		"--kube-proxy-min-sync=" + l.Topology.ProxyMinSync.String(),
 		"--cluster-cidr=" + PodCIDR4.String() + "," + PodCIDR6.String(),
@@ -197,6 +199,30 @@ func (l *Lab) SignalProxy(machine string, s syscall.Signal) error {
 func (l *Lab) FlushRules(ctx context.Context, machine string) error {
 	_, err := netns.Output(ctx, l.Namespace(machine), "nft", "flush ruleset")
 	return err
+}
+
+// FailRules has each transaction of a machine's kube-proxy in mode nftables fail until mend is called. What it asks at its start, whether
+// the kernel has what it needs, succeeds. With anew it begins with a kube-proxy that starts, on a kernel without rules of its; without,
+// it is of one that was started since the first call.
+func (l *Lab) FailRules(ctx context.Context, machine string, anew bool) (mend func() error, err error) {
+	folder := l.proxyPrograms(machine)
+	fails := filepath.Join(folder, "fails")
+	mend = func() error { return os.RemoveAll(fails) }
+	nft, err := exec.LookPath("nft")
+	if err != nil {
+		return mend, err
+	}
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--check*) ;; *-f*) if [ -e %s ]; then echo 'refused by the lab' >&2; exit 1; fi ;; esac\nexec %s \"$@\"\n", fails, nft)
+	err = errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "nft"), []byte(script), 0o755), os.WriteFile(fails, nil, 0o600))
+	if err != nil || !anew {
+		return mend, err
+	}
+	return mend, errors.Join(l.SignalProxy(machine, syscall.SIGKILL), l.FlushRules(ctx, machine))
+}
+
+// proxyPrograms is the folder of programs that a machine's kube-proxy finds before those of the machine, where there is one.
+func (l *Lab) proxyPrograms(machine string) string {
+	return filepath.Join(l.Dir(), "kube-proxy-"+machine)
 }
 
 // WriteRulesAnew has every kube-proxy write all of its rules, by the Service of docs/explanation/announcements.md.

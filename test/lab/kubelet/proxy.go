@@ -17,6 +17,7 @@ import (
 type Proxy struct {
 	Program     string // empty: none
 	Kubeconfig  string
+	Programs    string // folder of programs that it finds before others, where that is there when it starts
 	ClusterCIDR string
 	Mode        string        // nftables or iptables
 	MinSync     time.Duration // between two syncs, at least; zero: its default
@@ -79,6 +80,9 @@ func (k *kubelet) runProxy(ctx context.Context) error {
 	}
 	cmd := exec.Command(k.Proxy.Program, flags...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if _, err := os.Stat(k.Proxy.Programs); err == nil {
+		cmd.Env = append(os.Environ(), "PATH="+k.Proxy.Programs+":"+os.Getenv("PATH"))
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return err

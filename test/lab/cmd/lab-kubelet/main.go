@@ -36,6 +36,7 @@ func run() error {
 	flag.StringVar(&c.Proxy.Program, "kube-proxy", "", "kube-proxy to run; empty: none")
 	flag.StringVar(&c.Proxy.Kubeconfig, "kube-proxy-kubeconfig", "", "its kubeconfig")
 	flag.StringVar(&c.Proxy.ClusterCIDR, "cluster-cidr", "", "its pod networks")
+	flag.StringVar(&c.Proxy.Programs, "kube-proxy-programs", "", "folder of programs that it finds before others, where there is such a folder when it starts")
 	flag.StringVar(&c.Proxy.Mode, "kube-proxy-mode", "nftables", "its mode: nftables or iptables")
 	flag.DurationVar(&c.Proxy.MinSync, "kube-proxy-min-sync", 0, "its least time between two syncs; 0: its default")
 	flag.StringVar(&c.Proxy.LogDir, "log-dir", "", "folder of its log")

@@ -1,0 +1,109 @@
+package traffic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/e2e/story"
+	"plinth.dev/plinth/test/lab"
+)
+
+// rulesBound is for how long a VIP waits for kube-proxy's rules at most, and boundSkew what a machine may be late by: to
+// ask once more, to announce, and for the router to tell.
+const (
+	rulesBound = 45 * time.Second
+	boundSkew  = 5 * time.Second
+)
+
+// TestAMachineWhoseKubeProxyHasNoRulesAtAllLeavesNewVIPsToOthers has the first sync of a kube-proxy fail, as where a limit is reached,
+// after which kube-proxy makes no other until some Service changes. A new VIP is announced by the others alone, for as long as that
+// lasts, and by that machine once a sync has succeeded. A client loses nothing.
+func TestAMachineWhoseKubeProxyHasNoRulesAtAllLeavesNewVIPsToOthers(t *testing.T) {
+	const bare = "w1"
+	others := []string{"w2", "w3", "w4"}
+	l := story.Shared(t)
+	story.Web(t, l, "synced", 4)
+	story.Announced(t, l, story.Expose(t, l, lab.LoadBalancer("before", "synced")))
+
+	mend := failing(t, l, bare, true)
+	vips := story.Expose(t, l, lab.LoadBalancer("synced", "synced"))
+	story.Announced(t, l, vips, others...)
+	waitsForRules(t, l, bare, vips)
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		must(t, l.WaitServed(t.Context(), vip))
+		probes[vip] = story.Probing(t, l, vip, requestRate)
+	}
+	story.PauseFor(t, rulesBound+boundSkew)
+	story.Announced(t, l, vips, others...)
+	must(t, lab.Within(t.Context(), 35*time.Second, func(ctx context.Context) error {
+		return errors.Join(story.InStatus(ctx, l, bare, "ProxyRulesLost"), story.BrokenAt(ctx, l, "node/"+bare, "fabric", "ProxyRulesLost"))
+	}))
+	mend()
+	begun := time.Now()
+	must(t, l.WriteRulesAnew(t.Context()))
+	story.Announced(t, l, vips)
+	t.Logf("announced %v after a Service changed, 3 s of which are that Service's", time.Since(begun).Round(100*time.Millisecond))
+	story.PauseFor(t, 2*time.Second)
+	story.NoneLost(t, probes)
+	must(t, lab.Within(t.Context(), 35*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
+}
+
+// TestAVIPIsAnnouncedWithoutRulesOnceTheBoundIsOver has the syncs of a kube-proxy fail that has rules for other VIPs, and measures the
+// bound.
+func TestAVIPIsAnnouncedWithoutRulesOnceTheBoundIsOver(t *testing.T) {
+	const late = "w1"
+	l := story.Shared(t)
+	story.Web(t, l, "bounded", 4)
+	failing(t, l, late, true)() // from now on it can be made to fail
+	story.Announced(t, l, story.Expose(t, l, lab.LoadBalancer("before", "bounded")))
+
+	mend := failing(t, l, late, false)
+	begun := time.Now()
+	vips := story.Expose(t, l, lab.LoadBalancer("bounded", "bounded"))
+	story.Announced(t, l, vips, "w2", "w3", "w4")
+	must(t, lab.Within(t.Context(), rulesBound+boundSkew, func(ctx context.Context) error { return saidOverdue(ctx, l, late, vips) }))
+	story.Announced(t, l, vips)
+	took := time.Since(begun)
+	t.Logf("announced without rules after %v", took.Round(100*time.Millisecond))
+	if took < rulesBound {
+		t.Errorf("announced without rules after %v, want %v at least", took, rulesBound)
+	}
+	mend()
+	must(t, lab.Within(t.Context(), 35*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) })) // kube-proxy tries again after 30 s
+}
+
+// failing has each sync of a machine's kube-proxy fail until mend is called, with anew from the start of a new one on.
+func failing(t *testing.T, l *lab.Lab, machine string, anew bool) (mend func()) {
+	t.Helper()
+	undo, err := l.FailRules(t.Context(), machine, anew)
+	t.Cleanup(func() { must(t, undo()) })
+	must(t, err)
+	return func() { must(t, undo()) }
+}
+
+// saidOverdue says why a machine's agent does not say that it announces the VIPs without rules.
+func saidOverdue(ctx context.Context, l *lab.Lab, machine string, vips []netip.Addr) error {
+	text, err := l.AgentStatus(ctx, machine)
+	if err != nil {
+		return err
+	}
+	var status struct {
+		Overdue []struct{ VIP, Reason string }
+	}
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		return err
+	}
+	for _, vip := range vips {
+		if !slices.Contains(status.Overdue, struct{ VIP, Reason string }{vip.String(), "ProxyRulesOverdue"}) {
+			return fmt.Errorf("%s says of what it announces without rules: %v", machine, status.Overdue)
+		}
+	}
+	return nil
+}
