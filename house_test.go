@@ -84,6 +84,7 @@ var floors = map[string]int{
 	"netns":                        0,
 	"sorted":                       0,
 	"uptime":                       0,
+	"wake":                         0,
 	"wait":                         0,
 }
 

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"plinth.dev/plinth/wake"
 )
 
 // startDelay is the time that a new session receives before it sends. In that time a
@@ -220,12 +222,8 @@ func (s *Session) publish(detector *detector, event Event) {
 	same := s.status == before
 	s.mu.Unlock()
 	s.report(detector, event)
-	if same {
-		return
-	}
-	select {
-	case s.changed <- struct{}{}:
-	default:
+	if !same {
+		wake.Up(s.changed)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"k8s.io/cloud-provider/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
+
+	"plinth.dev/plinth/wake"
 )
 
 // How often the API server is asked whether it is there, how long it has for an answer, and
@@ -110,10 +112,8 @@ func untilItAnswers(ctx context.Context, config *rest.Config, limit time.Duratio
 			said = err.Error()
 			klog.InfoS("Waiting for the API server", "server", config.Host, "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, askEvery) {
 			return ctx.Err()
-		case <-time.After(askEvery):
 		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider/agent"
 	"plinth.dev/plinth/provider/agent/disk"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -250,10 +251,8 @@ func listen(ctx context.Context, addr string, taken func()) (net.Listener, error
 		if first {
 			taken()
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, listenEvery) {
 			return nil, err
-		case <-time.After(listenEvery):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/wake"
 )
 
 // InForce is the inventory in force. Its zero value has none.
@@ -43,12 +44,7 @@ func (f *InForce) Follow(follow func(*inventory.Inventory)) {
 // force since it last received.
 func (f *InForce) Changes() <-chan struct{} {
 	changes := make(chan struct{}, 1)
-	f.Follow(func(*inventory.Inventory) {
-		select {
-		case changes <- struct{}{}:
-		default:
-		}
-	})
+	f.Follow(func(*inventory.Inventory) { wake.Up(changes) })
 	return changes
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/edit"
+	"plinth.dev/plinth/wake"
 )
 
 // Reconciler decides on the inventory in force, and stores it. There should be one in a
@@ -113,10 +114,7 @@ func (r *Reconciler) watchStored(ctx context.Context, stored chan<- struct{}) er
 		return err
 	}
 	return follow(ctx, func() error {
-		select {
-		case stored <- struct{}{}:
-		default:
-		}
+		wake.Up(stored)
 		return nil
 	}, informer)
 }

@@ -10,6 +10,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/wake"
 )
 
 // How long ConfigMaps must be quiet until they are read as one edit, and how
@@ -58,12 +60,7 @@ func follow(ctx context.Context, changed func() error, informers ...cache.Shared
 
 // touch marks a state as dirty on every event.
 func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
-	mark := func() {
-		select {
-		case dirty <- struct{}{}:
-		default:
-		}
-	}
+	mark := func() { wake.Up(dirty) }
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { mark() },
 		UpdateFunc: func(any, any) { mark() },

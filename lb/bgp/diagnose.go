@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -73,12 +74,10 @@ func probeTwice(ctx context.Context, terms terms, with socket, within time.Durat
 	if first.notification != nil || first.reached < connected || !closed(first.err) {
 		return first
 	}
-	select {
-	case <-time.After(probePause):
-		return probe(ctx, terms, with, within)
-	case <-ctx.Done():
+	if !wake.After(ctx, probePause) {
 		return first
 	}
+	return probe(ctx, terms, with, within)
 }
 
 // explain reads the outcome of a probe that has a cause by itself.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	api "github.com/osrg/gobgp/v4/api"
+
+	"plinth.dev/plinth/wake"
 )
 
 // initialUpdate guards the initial update of a session (RFC 4724, section 2).
@@ -44,10 +46,8 @@ func (u *initialUpdate) exclude(change func() error) (made bool, err error) {
 // awaitStored waits until GoBGP has stored the state that it reported.
 func (in *instance) awaitStored(ctx context.Context) {
 	for in.isOpenConfirm(ctx) {
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, time.Millisecond) {
 			return
-		case <-time.After(time.Millisecond):
 		}
 	}
 	in.initial.end()

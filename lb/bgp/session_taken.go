@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"plinth.dev/plinth/wake"
 )
 
 // A router has one session with an address. With graceful restart at both ends it takes each new connection
@@ -29,10 +31,8 @@ func (in *instance) awaitTurn(ctx context.Context, onEvent func(event)) {
 		return
 	}
 	go onEvent(event{from: in, other: &other})
-	select {
-	case <-ctx.Done():
+	if !wake.After(ctx, takenPause) { // it passes where a session stands that the router began, and GoBGP waits for this to end it
 		time.Sleep(dialEnds)
-	case <-time.After(takenPause): // a session stands that the router began, and GoBGP waits for this to end it
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"plinth.dev/plinth/bfd"
+	"plinth.dev/plinth/wake"
 )
 
 // Options configure a [Speaker].
@@ -171,12 +172,7 @@ func (s *Speaker) remove(matches func(Key) bool) (gone []*session) {
 func (s *Speaker) Changed() <-chan struct{} { return s.changed }
 
 // notify makes Changed receive a value.
-func (s *Speaker) notify() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
+func (s *Speaker) notify() { wake.Up(s.changed) }
 
 // State returns the state of every session, sorted by router and address.
 func (s *Speaker) State(ctx context.Context) []SessionState {

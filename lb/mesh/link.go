@@ -9,6 +9,7 @@ import (
 	"plinth.dev/plinth/bfd"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -73,12 +74,7 @@ func (l *link) run() {
 	}
 }
 
-func (l *link) wakeUp() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *link) wakeUp() { wake.Up(l.wake) }
 
 // turn observes the state of the sessions, and asks the machines that it is time to ask.
 func (l *link) turn() {

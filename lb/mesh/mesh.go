@@ -14,6 +14,7 @@ import (
 	"plinth.dev/plinth/bfd"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 // Mesh is this machine's part of the mesh of each of its subnets. It can be used by several
@@ -46,12 +47,7 @@ func (m *Mesh) answers(ctx context.Context, subnet netip.Prefix, addr netip.Addr
 // together give one value.
 func (m *Mesh) Changed() <-chan struct{} { return m.changed }
 
-func (m *Mesh) tell() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
-}
+func (m *Mesh) tell() { wake.Up(m.changed) }
 
 // State returns the known state of each subnet, sorted. The caller is to act on it: see
 // [Mesh.AnswersUntil].

@@ -13,6 +13,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 // link is one link at work.
@@ -369,12 +370,7 @@ func (l *link) keepTime() {
 	}
 }
 
-func (l *link) nudge() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *link) nudge() { wake.Up(l.wake) }
 
 // never is a time that does not come.
 const never = time.Duration(1<<63 - 1)

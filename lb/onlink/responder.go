@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/wake"
 )
 
 // Options are the settings and dependencies of a [Responder] besides its links.
@@ -191,12 +193,7 @@ func (r *Responder) State() []LinkState {
 // and again it tells once in a second.
 func (r *Responder) Changed() <-chan struct{} { return r.changed }
 
-func (r *Responder) notify() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-}
+func (r *Responder) notify() { wake.Up(r.changed) }
 
 // Close falls silent on all links. It announces nothing: who takes over does.
 func (r *Responder) Close() {

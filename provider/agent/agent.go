@@ -24,6 +24,7 @@ import (
 	"plinth.dev/plinth/provider/agent/report"
 	"plinth.dev/plinth/provider/agent/watch"
 	"plinth.dev/plinth/routing/kernel"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -118,20 +119,10 @@ func (a *Agent) Handler() http.Handler { return a.reporting.board.Handler() }
 
 // Drain makes the agent move traffic away from the machine, and announce nothing
 // from then on until it is stopped. It returns at once.
-func (a *Agent) Drain() {
-	select {
-	case a.drains <- struct{}{}:
-	default:
-	}
-}
+func (a *Agent) Drain() { wake.Up(a.drains) }
 
 // touch marks the state as dirty.
-func (a *Agent) touch() {
-	select {
-	case a.dirty <- struct{}{}:
-	default:
-	}
-}
+func (a *Agent) touch() { wake.Up(a.dirty) }
 
 // Run works until the context ends, and then leaves. Routes stay in the kernel.
 func (a *Agent) Run(ctx context.Context) error {

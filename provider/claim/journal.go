@@ -22,6 +22,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -251,10 +252,7 @@ func (j *Journal) keep(ctx context.Context) {
 		if !j.write() {
 			pause = writtenAgain
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		wake.After(ctx, pause)
 	}
 }
 

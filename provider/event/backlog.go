@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -89,10 +91,7 @@ func (b *Backlog) add(record func()) {
 		return
 	}
 	b.waiting = append(b.waiting, waiting{time.Now(), record})
-	select {
-	case b.added <- struct{}{}:
-	default:
-	}
+	wake.Up(b.added)
 }
 
 // Run records pending Events, in their order, until ctx ends.

@@ -16,6 +16,7 @@ import (
 
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 // lookEvery is how often a guard looks whether it may pass.
@@ -64,10 +65,8 @@ func (g *Guard) Wait(ctx context.Context) error {
 			lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: g.LeaseIn, Name: g.Lease}
 			g.Events.Event(lease, v1.EventTypeWarning, reasonOther, "This controller does nothing: "+why)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, lookEvery) {
 			return ctx.Err()
-		case <-time.After(lookEvery):
 		}
 	}
 }

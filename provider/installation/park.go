@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 // defaultPatience is for how long a move waits for a controller to end: as long as a lease lasts
@@ -80,10 +81,8 @@ func (m Move) parkLease(ctx context.Context, name string) error {
 			said = true
 			m.Say(fmt.Sprintf("waiting for %s to give up lease %s of namespace %s", now.Holder, name, m.From))
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, lookEvery) {
 			return ctx.Err()
-		case <-time.After(lookEvery):
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/wake"
 )
 
 // waitEvery is how often it is looked who leads.
@@ -30,10 +32,7 @@ type Waiting struct {
 func (w *Waiting) Report(ctx context.Context) {
 	for !w.Leads() && ctx.Err() == nil {
 		w.look(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(waitEvery):
-		}
+		wake.After(ctx, waitEvery)
 	}
 }
 

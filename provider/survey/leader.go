@@ -10,6 +10,7 @@ import (
 
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/provider/installation"
+	"plinth.dev/plinth/wake"
 )
 
 // A lease that looks as if nobody renewed it is looked at again: the clocks of its holder and of whoever reads it may
@@ -37,10 +38,8 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 		return said, nil
 	}
 	for begun := time.Now(); time.Since(begun) < looksAgainFor; {
-		select {
-		case <-ctx.Done():
+		if !wake.After(ctx, looksAgainEvery) {
 			return said, fmt.Errorf("looking whether a controller leads: %w", context.Cause(ctx))
-		case <-time.After(looksAgainEvery):
 		}
 		now, err := r.lease(ctx, own)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -49,22 +50,14 @@ func (h *homes) made(a netip.Addr) {
 }
 
 // look schedules a review of the homes.
-func (h *homes) look() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
-}
+func (h *homes) look() { wake.Up(h.changed) }
 
 // followHomes reconciles the homes in the objects of VIPs on links, the machines that are to answer for them, until ctx ends.
 func (b *Controller) followHomes(ctx context.Context) {
 	inForce := b.options.InForce.Changes()
 	for ctx.Err() == nil {
 		b.writeHomes(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(homesEvery):
-		}
+		wake.After(ctx, homesEvery)
 		select {
 		case <-ctx.Done():
 		case <-inForce:

@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -35,7 +36,7 @@ func (r *releasedKeeper) run(ctx context.Context) {
 			r.balancer.log.Error("cannot write down which VIPs were released; will try again", "err", err)
 			r.balancer.writeReleasedSoon()
 		}
-		if !pause(ctx, releasedEvery, nil) || !pause(ctx, countedEvery-releasedEvery, r.balancer.quarantineChanged) {
+		if !wake.After(ctx, releasedEvery) || !pause(ctx, countedEvery-releasedEvery, r.balancer.quarantineChanged) {
 			return
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/event"
 	"plinth.dev/plinth/provider/queue"
+	"plinth.dev/plinth/wake"
 )
 
 // Options are the options of the controller that gives Services their VIPs.
@@ -134,12 +135,7 @@ func (b *store) told(svc *v1.Service) (ipam.Decision, bool) {
 }
 
 // writeReleasedSoon schedules a write of the addresses in quarantine.
-func (b *store) writeReleasedSoon() {
-	select {
-	case b.quarantineChanged <- struct{}{}:
-	default:
-	}
-}
+func (b *store) writeReleasedSoon() { wake.Up(b.quarantineChanged) }
 
 func closed(c <-chan struct{}) bool {
 	select {

@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/preview"
+	"plinth.dev/plinth/wake"
 )
 
 // Unannounced returns which of the VIPs that Services hold nobody announces.
@@ -40,20 +41,12 @@ const reasonAnnounced = "VIPAnnounced"
 // blocks.
 func (b *statuses) AnnouncementsChanged() {
 	b.homes.look()
-	select {
-	case b.announcementsChanged <- struct{}{}:
-	default:
-	}
+	wake.Up(b.announcementsChanged)
 }
 
 // AnnouncementsDisputed says the same of what people are to be told at once: somebody else answers for a VIP. It
 // never blocks.
-func (b *statuses) AnnouncementsDisputed() {
-	select {
-	case b.announcementsDisputed <- struct{}{}:
-	default:
-	}
-}
+func (b *statuses) AnnouncementsDisputed() { wake.Up(b.announcementsDisputed) }
 
 // followAnnouncements reports to Services which of their VIPs nobody announces, until ctx ends.
 func (b *Controller) followAnnouncements(ctx context.Context) {
@@ -86,22 +79,15 @@ func pauseAfter(took time.Duration, err error, every time.Duration) time.Duratio
 }
 
 // pauseReviews waits, and then for a change, for so long at most.
-func (b *statuses) pauseReviews(ctx context.Context, pause, most time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(min(pause, reviewDisputed)):
-	}
+func (b *statuses) pauseReviews(ctx context.Context, least, most time.Duration) {
+	wake.After(ctx, min(least, reviewDisputed))
 	select {
 	case <-ctx.Done():
 	case <-b.announcementsDisputed:
 		return
-	case <-time.After(max(0, pause-reviewDisputed)):
+	case <-time.After(max(0, least-reviewDisputed)):
 	}
-	select {
-	case <-ctx.Done():
-	case <-b.announcementsChanged:
-	case <-time.After(most):
-	}
+	pause(ctx, most, b.announcementsChanged)
 }
 
 // reviewAnnouncements finds out which VIPs nobody announces, and queues the Services that are to

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/wake"
 )
 
 // watched are the groups whose events can mean that a route of ours is gone. For
@@ -79,16 +80,10 @@ func (w watcher) listen(ctx context.Context, c *conn, doubt chan<- struct{}) {
 			continue
 		}
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
-			select { // not to spin should the socket be broken for good
-			case <-ctx.Done():
-			case <-time.After(pollEvery):
-			}
+			wake.After(ctx, pollEvery) // not to spin should the socket be broken for good
 		}
 		if relevant || err != nil {
-			select {
-			case doubt <- struct{}{}:
-			default:
-			}
+			wake.Up(doubt)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/onlink"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -30,12 +31,12 @@ const (
 // neighbour discovery, and faults of our own.
 func (l *Links) audit(ctx context.Context) {
 	for {
-		if !sleep(ctx, auditEvery) {
+		if !wake.After(ctx, auditEvery) {
 			return
 		}
 		suspects := l.findWrong(ctx)
 		if len(suspects) > 0 {
-			if !sleep(ctx, auditAgain) {
+			if !wake.After(ctx, auditAgain) {
 				return
 			}
 			again := l.findWrong(ctx)
@@ -48,16 +49,6 @@ func (l *Links) audit(ctx context.Context) {
 		if !same {
 			l.changed()
 		}
-	}
-}
-
-// sleep waits, and reports false if ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return ctx.Err() == nil
 	}
 }
 

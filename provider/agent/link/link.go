@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/lb/onlink"
 	"plinth.dev/plinth/provider/agent/latest"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -369,10 +370,7 @@ func (l *Links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr,
 	}
 	if err != nil {
 		seen.Failed = true
-		select { // a link that does not work is not asked again at once
-		case <-ctx.Done():
-		case <-time.After(probeTries * probeEvery):
-		}
+		wake.After(ctx, probeTries*probeEvery) // a link that does not work is not asked again at once
 	}
 	select {
 	case l.found <- seen:

@@ -13,6 +13,7 @@ import (
 	"plinth.dev/plinth/provider/agent/latest"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/sorted"
+	"plinth.dev/plinth/wake"
 )
 
 const (
@@ -97,10 +98,7 @@ func (a *asker) run(ctx context.Context) {
 		}
 		ended = time.Now()
 		each = ended.Sub(started) / time.Duration(len(now.questions))
-		select {
-		case a.ended <- struct{}{}:
-		default:
-		}
+		wake.Up(a.ended)
 	}
 }
 

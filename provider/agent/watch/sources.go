@@ -22,6 +22,7 @@ import (
 	"plinth.dev/plinth/provider/agent/offers"
 	"plinth.dev/plinth/provider/agent/plan"
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/wake"
 )
 
 // Timing is the time for which sources wait for objects that may not come.
@@ -205,17 +206,10 @@ func (s *Sources) followRack(ctx context.Context, rack string) {
 			err := s.FollowInventory(own, rack, func(f source.Followed, err error) { s.Accept(own, f, err) })
 			if own.Err() == nil {
 				s.log.Warn("stopped following the accepted inventory; starting again", "rack", rack, "err", err)
-				pause(own, time.Second)
+				wake.After(own, time.Second)
 			}
 		}
 	}()
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // Accept takes an inventory, or the reason why what is stored of it cannot be read: the last
