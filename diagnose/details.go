@@ -292,8 +292,7 @@ func announcers(answers map[string]Answer) (of func(netip.Addr) []string, known 
 				nodes = append(nodes, by[p]...)
 			}
 		}
-		slices.Sort(nodes)
-		return slices.Compact(nodes)
+		return sortedOnce(nodes)
 	}, known
 }
 

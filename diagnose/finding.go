@@ -51,10 +51,7 @@ func (f Finding) String() string {
 
 // countOf is a number of things, in words.
 func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return counted(n, what, what+"s")
 }
 
 // someOf names the first of many.

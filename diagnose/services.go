@@ -1,9 +1,9 @@
 package diagnose
 
 import (
-	"slices"
 	"strings"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 )
@@ -72,10 +72,5 @@ func whyOf(u preview.Unannounced) string {
 
 // holders names Services, each once.
 func holders(all []lb.ServiceKey) string {
-	var names []string
-	for _, s := range all {
-		names = append(names, s.String())
-	}
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ", ")
+	return strings.Join(sortedOnce(inventory.Strings(all)), ", ")
 }

@@ -1,6 +1,11 @@
 package diagnose
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
 
 // Status is the judgement of a datacenter at one moment: its parts with their states, and the findings.
 type Status struct {
@@ -35,16 +40,12 @@ func Of(seen Observed) Status {
 		status.Racks, status.Pools, status.OutOfService = racks, poolsOf(seen), outOfService(seen)
 		status.add(found, podCIDRFindings(seen), podFindings(seen), poolFindings(status.Pools), takenFindings(seen), agentFindings(seen))
 	}
-	for _, f := range status.Findings {
-		status.NotWell = append(status.NotWell, f.String())
-	}
+	status.NotWell = append(status.NotWell, inventory.Strings(status.Findings)...)
 	return status
 }
 
 func (s *Status) add(all ...[]Finding) {
-	for _, found := range all {
-		s.Findings = append(s.Findings, found...)
-	}
+	s.Findings = append(s.Findings, slices.Concat(all...)...)
 }
 
 // editFindings say whether what people wrote is in force.

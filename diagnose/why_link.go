@@ -59,8 +59,7 @@ func byWay(seen Observed, vips []netip.Addr) (routed, onLinks []netip.Addr) {
 // answering adds the machines of links that are to answer, and do answer, for some addresses.
 func (b *builder) answering(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	var able []string
-	b.link("on the link", func() Link {
-		var l Link
+	b.link("on the link", func() (l Link) {
 		l, able = ableLink(seen, vips)
 		return l
 	})
@@ -70,9 +69,7 @@ func (b *builder) answering(seen Observed, vips []netip.Addr, answers map[string
 		}
 		nodes := nodesNamed(seen, able)
 		if answers == nil {
-			b.chain.Ask = append(b.chain.Ask, nodes...)
-			slices.Sort(b.chain.Ask)
-			b.chain.Ask = slices.Compact(b.chain.Ask)
+			b.chain.Ask = sortedOnce(append(b.chain.Ask, nodes...))
 			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
 		}
 		return answeredLink(vips, nodes, len(able), answers)

@@ -22,8 +22,7 @@ func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
 	})
 	chain.link("Node", func() Link { return nodeLink(seen, name, there) })
 	var machine inventory.Machine
-	chain.link("machine", func() Link {
-		var l Link
+	chain.link("machine", func() (l Link) {
 		l, machine = machineLink(seen, node)
 		return l
 	})
@@ -167,14 +166,11 @@ func sessionsLink(agent Agent) Link {
 		return broken(noReason, "it waits for that; its log says more", "the agent waits for %s", agent.WaitingFor)
 	}
 	var down []AgentSession
+	var text []string
 	for _, s := range agent.Sessions {
 		if !s.Up {
-			down = append(down, s)
+			down, text = append(down, s), append(text, s.down())
 		}
-	}
-	var text []string
-	for _, s := range down {
-		text = append(text, s.down())
 	}
 	switch {
 	case len(down) == len(agent.Sessions) && len(down) > 0:

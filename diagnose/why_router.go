@@ -24,8 +24,7 @@ func WhyRouter(seen Observed, name string, answers map[string]Answer) Chain {
 		return ok("%s, %s, port %d", joinAddrs(r.Addresses), r.ASN, r.Port)
 	})
 	var nodes []Node
-	chain.link("machines", func() Link {
-		var l Link
+	chain.link("machines", func() (l Link) {
 		l, nodes = peersLink(seen, name)
 		return l
 	})

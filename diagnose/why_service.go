@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/preview"
@@ -164,8 +165,7 @@ func endpointsHelp(reason lb.Reason) string {
 // telling adds the links on the machines that announce some addresses to routers.
 func (b *builder) telling(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	var serving []string
-	b.link("machines", func() Link {
-		var l Link
+	b.link("machines", func() (l Link) {
 		l, serving = machinesLink(seen, vips)
 		return l
 	})
@@ -181,12 +181,9 @@ func (b *builder) telling(seen Observed, vips []netip.Addr, answers map[string]A
 
 // nobodyFor is the first of some addresses that nobody announces.
 func nobodyFor(seen Observed, c preview.Cluster, vips []netip.Addr) (preview.Unannounced, bool) {
-	all := preview.UnannouncedOf(seen.Inventory, c)
-	i := slices.IndexFunc(all, func(u preview.Unannounced) bool { return slices.Contains(vips, u.Addr) && !preview.Disputes(u.Reason) })
-	if i < 0 {
-		return preview.Unannounced{}, false
-	}
-	return all[i], true
+	return inventory.Find(preview.UnannouncedOf(seen.Inventory, c), func(u preview.Unannounced) bool {
+		return slices.Contains(vips, u.Addr) && !preview.Disputes(u.Reason)
+	})
 }
 
 // announcedBy returns the machines and routers by which some addresses are to be announced, by plan.
@@ -198,9 +195,7 @@ func announcedBy(seen Observed, c preview.Cluster, vips []netip.Addr) (machines,
 			machines, routers = append(machines, by.Machine), append(routers, by.Router)
 		}
 	}
-	slices.Sort(machines)
-	slices.Sort(routers)
-	return slices.Compact(machines), slices.Compact(routers)
+	return sortedOnce(machines), sortedOnce(routers)
 }
 
 // planLink asks the planner who would announce the addresses if their Services had endpoints
@@ -379,9 +374,5 @@ func (o Observed) vipsOf(key lb.ServiceKey) []netip.Addr {
 }
 
 func joinAddrs(all []netip.Addr) string {
-	var names []string
-	for _, a := range all {
-		names = append(names, a.String())
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(inventory.Strings(all), ", ")
 }

@@ -66,12 +66,7 @@ func (s *supply) next() (netip.Prefix, bool) {
 
 // within returns the larger block that a prefix is part of.
 func (s *supply) within(p netip.Prefix) (netip.Prefix, bool) {
-	for _, l := range s.larger {
-		if l.Overlaps(p) {
-			return l, true
-		}
-	}
-	return netip.Prefix{}, false
+	return Find(s.larger, p.Overlaps)
 }
 
 // skip moves on to the block after a prefix.

@@ -130,13 +130,14 @@ func (c *carver) keepMachines(rack *Rack) {
 		old, had := c.before(machine)
 		switch {
 		case byHand:
-			c.takeByHand(rack, machine, given)
+			c.take(rack, machine, given, "overlaps the pod CIDR that another machine has", "a block that is free")
 			if had && old != given {
 				c.warn(machine, fmt.Sprintf("the Node keeps %s until it is created anew", old), given)
 			}
 		case had:
 			machine.PodCIDRs, machine.Carved = append(machine.PodCIDRs, old), true
-			c.takeKept(rack, machine, old)
+			c.kept = append(c.kept, machine)
+			c.take(rack, machine, old, "this machine's pod CIDR is given to another machine by hand", "for the other machine a block that is free")
 		}
 	}
 }
@@ -148,10 +149,7 @@ func (c *carver) before(machine *Machine) (netip.Prefix, bool) {
 		return netip.Prefix{}, false
 	}
 	old, ok := c.was.Same(*machine)
-	if !ok {
-		return netip.Prefix{}, false
-	}
-	if now, _ := c.inv.Same(old); now.ID != machine.ID {
+	if now, _ := c.inv.Same(old); !ok || now.ID != machine.ID {
 		return netip.Prefix{}, false
 	}
 	return OfFamily(old.PodCIDRs, c.cidr)
@@ -166,32 +164,17 @@ func (inv *Inventory) Same(m Machine) (Machine, bool) {
 	return inv.Machine(m.Name)
 }
 
-func (c *carver) takeByHand(rack *Rack, m *Machine, prefix netip.Prefix) {
-	if c.machines.overlap(prefix) {
-		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(rack.Name, m.Name), Problem{
-			Code: PodCIDRsOverlap, Value: prefix.String(), Message: "overlaps the pod CIDR that another machine has", Accepted: "a block that is free",
-		}))
-	}
-	c.take(rack, prefix)
-}
-
-func (c *carver) takeKept(rack *Rack, machine *Machine, prefix netip.Prefix) {
+// take marks a machine's block as taken, and for racks too where it lies
+// outside its own rack's block. Where another machine has it already, that is a problem.
+func (c *carver) take(rack *Rack, machine *Machine, prefix netip.Prefix, overlaps, accepted string) {
 	if c.machines.overlap(prefix) {
 		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(rack.Name, machine.Name), Problem{
-			Code: PodCIDRsOverlap, Value: prefix.String(), Message: "this machine's pod CIDR is given to another machine by hand",
-			Accepted: "for the other machine a block that is free",
+			Code: PodCIDRsOverlap, Value: prefix.String(), Message: overlaps, Accepted: accepted,
 		}))
 	}
-	c.kept = append(c.kept, machine)
-	c.take(rack, prefix)
-}
-
-// take marks a machine's block as taken, and for racks too where it lies
-// outside its own rack's block.
-func (c *carver) take(r *Rack, p netip.Prefix) {
-	c.machines.take(p)
-	if block, ok := OfFamily(r.PodCIDRs, c.cidr); (!ok || !Covers(block, p)) && !c.racks.overlap(p) {
-		c.racks.take(p)
+	c.machines.take(prefix)
+	if block, ok := OfFamily(rack.PodCIDRs, c.cidr); (!ok || !Covers(block, prefix)) && !c.racks.overlap(prefix) {
+		c.racks.take(prefix)
 	}
 }
 
@@ -279,12 +262,7 @@ func countOf(bits int, what string) string {
 
 // OfFamily returns the prefix of the same family as like.
 func OfFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
-	for _, p := range ps {
-		if p.Addr().Is4() == like.Addr().Is4() {
-			return p, true
-		}
-	}
-	return netip.Prefix{}, false
+	return Find(ps, func(p netip.Prefix) bool { return p.Addr().Is4() == like.Addr().Is4() })
 }
 
 // Covers reports whether all addresses of a prefix are in a block.

@@ -98,14 +98,7 @@ type Communities string
 func CommunitiesOf(all ...Community) Communities {
 	all = slices.Clone(all)
 	slices.SortFunc(all, Community.Compare)
-	var text strings.Builder
-	for _, c := range slices.Compact(all) {
-		if text.Len() > 0 {
-			text.WriteByte(' ')
-		}
-		text.WriteString(c.String())
-	}
-	return Communities(text.String())
+	return Communities(strings.Join(Strings(slices.Compact(all)), " "))
 }
 
 // All yields every community, sorted.
@@ -127,12 +120,7 @@ func (cs Communities) With(c Community) Communities {
 
 // Has reports whether c is in the set.
 func (cs Communities) Has(c Community) bool {
-	for x := range cs.All() {
-		if x == c {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(cs.All()), c)
 }
 
 // String prints the set as router operators write it, with one blank between two.

@@ -61,12 +61,8 @@ func (l Limit) Of(total int) int {
 
 // String prints the limit as it is written in an inventory.
 func (l Limit) String() string {
-	switch l.kind {
-	case limitPercent:
-		return strconv.Itoa(l.n) + "%"
-	case limitOneOrPercent:
-		return strconv.Itoa(l.n) + "%, at least 1"
-	default:
-		return strconv.Itoa(l.n)
-	}
+	return strconv.Itoa(l.n) + limitUnits[l.kind]
 }
+
+// limitUnits are what follows the number of a limit.
+var limitUnits = [...]string{limitNumber: "", limitPercent: "%", limitOneOrPercent: "%, at least 1"}

@@ -82,7 +82,7 @@ func (inv *Inventory) Links() []Link {
 	for _, p := range inv.Pools {
 		subnets = append(subnets, p.Links...)
 	}
-	slices.SortFunc(subnets, comparePrefixes)
+	slices.SortFunc(subnets, netip.Prefix.Compare)
 	var out []Link
 	for _, s := range slices.Compact(subnets) {
 		out = append(out, inv.LinkAt(s))
@@ -97,11 +97,17 @@ func (inv *Inventory) LinksOf(machine string) []Link {
 
 // Machine returns the machine of that name on the link.
 func (l Link) Machine(name string) (LinkMachine, bool) {
-	i := slices.IndexFunc(l.Machines, func(m LinkMachine) bool { return m.Name == name })
-	if i < 0 {
-		return LinkMachine{}, false
+	return Find(l.Machines, func(m LinkMachine) bool { return m.Name == name })
+}
+
+// ActiveMachines are the names of the link's machines that are active.
+func (l Link) ActiveMachines() (names []string) {
+	for _, m := range l.Machines {
+		if m.State == StateActive {
+			names = append(names, m.Name)
+		}
 	}
-	return l.Machines[i], true
+	return names
 }
 
 // LinkAt is the one on a subnet: as a slice has it that does not have all of its racks, or else as the racks say. In a rack's
@@ -128,14 +134,12 @@ func (inv *Inventory) LinkAt(subnet netip.Prefix) Link {
 // LinkSettings is a link of a rack without its machines.
 func (inv *Inventory) LinkSettings(r Rack, subnet netip.Prefix) Link {
 	o := inv.OnLink.Override(r.OnLink)
-	link := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery)}
+	link := Link{
+		Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery),
+		Witness: slices.DeleteFunc(slices.Clone(o.Witness), func(a netip.Addr) bool { return !subnet.Contains(a) }),
+	}
 	if p := inv.BFDProfile(o.BFD.Value); p.Interval > 0 {
 		link.Interval, link.Multiplier = p.Interval, p.Multiplier
-	}
-	for _, a := range o.Witness {
-		if subnet.Contains(a) {
-			link.Witness = append(link.Witness, a)
-		}
 	}
 	if len(link.Witness) == 0 {
 		link.Witness = inv.routersIn(subnet)
@@ -204,7 +208,7 @@ func (inv *Inventory) FindLinks() {
 				pool.Links = append(pool.Links, s)
 			}
 		}
-		slices.SortFunc(pool.Links, comparePrefixes)
+		slices.SortFunc(pool.Links, netip.Prefix.Compare)
 	}
 }
 
@@ -219,28 +223,13 @@ func (p Pool) RangesOverBGP() []Range {
 	if len(p.Links) == 0 {
 		return p.Ranges
 	}
-	var onLinks []Range
-	for _, s := range p.Links {
-		onLinks = append(onLinks, RangeOf(s))
-	}
-	return RangesOf(SetOf(p.Ranges, onLinks))
+	return RangesOf(SetOf(p.Ranges, PrefixRanges(p.Links)))
 }
 
 // OverBGP are the addresses that the pool gives and announces over BGP.
 func (p Pool) OverBGP(rs ...Range) []Range {
-	without := slices.Clone(p.Exclude)
-	for _, s := range p.Links {
-		without = append(without, RangeOf(s))
-	}
-	return RangesOf(SetOf(rs, without))
+	return RangesOf(SetOf(rs, slices.Concat(p.Exclude, PrefixRanges(p.Links))))
 }
 
 // OnLinksOnly reports whether every address that the pool gives is announced on a link.
 func (p Pool) OnLinksOnly() bool { return len(p.Links) > 0 && len(p.OverBGP(p.Ranges...)) == 0 }
-
-func comparePrefixes(a, b netip.Prefix) int {
-	if c := a.Addr().Compare(b.Addr()); c != 0 {
-		return c
-	}
-	return a.Bits() - b.Bits()
-}

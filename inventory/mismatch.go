@@ -104,7 +104,7 @@ func (m Machine) Mismatches(state NodeState) (out []Mismatch) {
 		return out
 	}
 	if known := slices.Concat(m.Addresses, m.ExternalAddresses); !allKnown(state.NodeIPs, known) {
-		add(NodeIPUnknown, "the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", state.NodeIPs, m.Name, listed(known))
+		add(NodeIPUnknown, "the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", state.NodeIPs, m.Name, strings.Join(Strings(known), ","))
 	}
 	if len(state.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !sameCIDRs(state.PodCIDRs, m.PodCIDRs) {
 		add(PodCIDRDiffer, "it has the pod CIDRs %v, the inventory gives machine %s %v; a Node's pod CIDRs never change", state.PodCIDRs, m.Name, m.PodCIDRs)
@@ -129,32 +129,32 @@ func (m Machine) boardMismatches(state NodeState) (out []Mismatch) {
 }
 
 // powerMismatches say where the inventory, the kubelet and the taint do not agree whether a machine has power.
-func (m Machine) powerMismatches(state NodeState) (out []Mismatch) {
-	add := func(reason MismatchReason, format string, args ...any) {
-		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
+func (m Machine) powerMismatches(state NodeState) []Mismatch {
+	only := func(reason MismatchReason, format string, args ...any) []Mismatch {
+		return []Mismatch{{reason, fmt.Sprintf(format, args...)}}
 	}
 	taint := OutOfServiceTaint + "=nodeshutdown:NoExecute"
 	switch off := m.State == StateOff; {
 	case state.Ready && off:
-		add(StillOff, "its kubelet is ready, and the inventory says that machine %s is off, so nothing is announced there: set state: active if it is back", m.Name)
+		return only(StillOff, "its kubelet is ready, and the inventory says that machine %s is off, so nothing is announced there: set state: active if it is back", m.Name)
 	case state.Ready && state.OutOfService:
-		add(StillOutOfService, "its kubelet is ready, and the taint %s keeps all pods away: if the machine is back, run: kubectl taint nodes %s %s-", OutOfServiceTaint, state.Name, OutOfServiceTaint)
+		return only(StillOutOfService, "its kubelet is ready, and the taint %s keeps all pods away: if the machine is back, run: kubectl taint nodes %s %s-", OutOfServiceTaint, state.Name, OutOfServiceTaint)
 	case !off && state.OutOfService:
-		add(NotKnownToBeOff, "it has the taint %s, by which its volumes are used elsewhere, and the inventory does not say that machine %s is off: "+
+		return only(NotKnownToBeOff, "it has the taint %s, by which its volumes are used elsewhere, and the inventory does not say that machine %s is off: "+
 			"if it still runs, two write to one volume; see that it has no power, and set state: off", OutOfServiceTaint, m.Name)
 	case !state.Ready && off && state.Volumes > 0 && !state.OutOfService:
-		add(VolumesStayAttached, "machine %s is off, and what is attached to it can be used nowhere else (volumes: %d): "+
+		return only(VolumesStayAttached, "machine %s is off, and what is attached to it can be used nowhere else (volumes: %d): "+
 			"if it surely has no power, and is to stay off, run: kubectl taint nodes %s %s", m.Name, state.Volumes, state.Name, taint)
 	}
-	return out
+	return nil
 }
 
 // sameCIDRs reports whether two lists have the same, in whatever order.
 func sameCIDRs(a, b []netip.Prefix) bool {
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.SortFunc(a, netip.Prefix.Compare)
-	slices.SortFunc(b, netip.Prefix.Compare)
-	return slices.Equal(a, b)
+	inOrder := func(all []netip.Prefix) []netip.Prefix {
+		return slices.SortedFunc(slices.Values(all), netip.Prefix.Compare)
+	}
+	return slices.Equal(inOrder(a), inOrder(b))
 }
 
 // allKnown reports whether all of a comma list of addresses are known; an empty list has none.
@@ -166,12 +166,4 @@ func allKnown(given string, known []netip.Addr) bool {
 		}
 	}
 	return true
-}
-
-func listed(addrs []netip.Addr) string {
-	var all []string
-	for _, a := range addrs {
-		all = append(all, a.String())
-	}
-	return strings.Join(all, ",")
 }

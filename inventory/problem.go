@@ -140,11 +140,7 @@ func (ps Problems) Err() error {
 
 // String prints one problem a line.
 func (ps Problems) String() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
-		lines[i] = p.String()
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(Strings(ps), "\n")
 }
 
 // Sorted returns the problems by place, then code, path and message.

@@ -78,10 +78,7 @@ func (s Selector) String() string {
 	for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 		all = append(all, k+"="+s.MatchLabels[k])
 	}
-	for _, r := range s.MatchExpressions {
-		all = append(all, r.String())
-	}
-	return strings.Join(all, ",")
+	return strings.Join(append(all, Strings(s.MatchExpressions)...), ",")
 }
 
 // String prints the condition as kubectl -l takes it.

@@ -62,13 +62,8 @@ func (f Families) With(g Families) Families { return Families{f.IPv4 || g.IPv4, 
 
 // String prints the families as people name them.
 func (f Families) String() string {
-	switch f {
-	case Families{true, true}:
-		return "IPv4 and IPv6"
-	case Families{IPv4: true}:
-		return "IPv4"
-	case Families{IPv6: true}:
-		return "IPv6"
-	}
-	return "none"
+	return familiesNames[f]
 }
+
+// familiesNames are the names of families together.
+var familiesNames = map[Families]string{{}: "none", {IPv4: true}: "IPv4", {IPv6: true}: "IPv6", {true, true}: "IPv4 and IPv6"}

@@ -1,6 +1,29 @@
 package inventory
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Strings are the texts that some values print, in their order; nil: there are no values.
+func Strings[T fmt.Stringer](all []T) []string {
+	var texts []string
+	for _, one := range all {
+		texts = append(texts, one.String())
+	}
+	return texts
+}
+
+// Find returns the first of some values that is such a one; false: none is.
+func Find[T any](all []T, is func(T) bool) (T, bool) {
+	i := slices.IndexFunc(all, is)
+	if i < 0 {
+		var none T
+		return none, false
+	}
+	return all[i], true
+}
 
 // CutText is the beginning of a text in at most so many bytes, which end with a character.
 func CutText(text string, most int) string {

@@ -31,11 +31,6 @@ func (t *trying) sessions(m Machine, all []Session) []Session {
 		return all
 	}
 	tried := func(s Session) bool { return slices.Contains(t.routers, s.Router) }
-	out := slices.DeleteFunc(all, tried)
-	for _, s := range t.next.Sessions(now) {
-		if tried(s) {
-			out = append(out, s)
-		}
-	}
-	return out
+	next := slices.DeleteFunc(t.next.Sessions(now), func(s Session) bool { return !tried(s) })
+	return append(slices.DeleteFunc(all, tried), next...)
 }

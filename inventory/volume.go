@@ -52,12 +52,7 @@ type Volume struct {
 // StorageOf returns the storage that a volume lives in. Where several CSI
 // entries would do, that with the most attributes is the one, then the first by name.
 func (inv *Inventory) StorageOf(v Volume) (Storage, bool) {
-	var found []Storage
-	for _, s := range inv.Storage {
-		if s.holds(v) {
-			found = append(found, s)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(inv.Storage), func(s Storage) bool { return !s.holds(v) })
 	if len(found) == 0 {
 		return Storage{}, false
 	}

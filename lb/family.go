@@ -1,6 +1,9 @@
 package lb
 
-import "net/netip"
+import (
+	"cmp"
+	"net/netip"
+)
 
 // Family is an address family. Its zero value is none.
 type Family uint8
@@ -11,6 +14,9 @@ const (
 	IPv4
 	IPv6
 )
+
+// familyNames are how spec.ipFamilies of a Service spells the families.
+var familyNames = map[Family]string{IPv4: "IPv4", IPv6: "IPv6"}
 
 // FamilyOf returns the family of a.
 func FamilyOf(a netip.Addr) Family {
@@ -25,14 +31,7 @@ func FamilyOf(a netip.Addr) Family {
 
 // String prints the family as spec.ipFamilies of a Service spells it.
 func (f Family) String() string {
-	switch f {
-	case IPv4:
-		return "IPv4"
-	case IPv6:
-		return "IPv6"
-	default:
-		return "none"
-	}
+	return cmp.Or(familyNames[f], "none")
 }
 
 // Other is the family that f is not.

@@ -45,13 +45,7 @@ func (c Cluster) Ruleless() map[netip.Addr]bool {
 
 // VIPsInUse returns the number of addresses that some Service holds.
 func (c Cluster) VIPsInUse() int {
-	all := map[netip.Addr]bool{}
-	for _, s := range c.Services {
-		for _, a := range s.VIPs {
-			all[a] = true
-		}
-	}
-	return len(all)
+	return len(c.holders())
 }
 
 // Identities returns the fields that identify the machines of Nodes, sorted by the Nodes' names.

@@ -32,12 +32,7 @@ type Hop struct {
 
 // Weighted reports whether some get more than others.
 func (h Hops) Weighted() bool {
-	for _, hop := range h {
-		if hop.Percent != h[0].Percent {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h, func(hop Hop) bool { return hop.Percent != h[0].Percent })
 }
 
 // String lists the machines, with their parts where these differ.
@@ -145,12 +140,7 @@ func (v VIP) OnlyRouter() (string, bool) {
 }
 
 func only(by []Announcement, of func(Announcement) string) (string, bool) {
-	for _, a := range by {
-		if of(a) != of(by[0]) {
-			return "", false
-		}
-	}
-	if len(by) == 0 {
+	if len(by) == 0 || slices.ContainsFunc(by, func(a Announcement) bool { return of(a) != of(by[0]) }) {
 		return "", false
 	}
 	return of(by[0]), true

@@ -108,19 +108,13 @@ func (p *Preview) announceOnLinks(all map[netip.Addr]*onLink) (out []VIP) {
 func (p *Preview) homesOf(all map[netip.Addr]*onLink) map[netip.Addr][]string {
 	out := map[netip.Addr][]string{}
 	for subnet, l := range p.links {
-		var active []string
-		for _, m := range l.Machines {
-			if m.State == inventory.StateActive {
-				active = append(active, m.Name)
-			}
-		}
 		var homes []advertise.Home
 		for _, vip := range all {
 			if vip.link.Subnet == subnet {
 				homes = append(homes, vip.home)
 			}
 		}
-		maps.Copy(out, advertise.Homes(active, homes))
+		maps.Copy(out, advertise.Homes(l.ActiveMachines(), homes))
 	}
 	return out
 }

@@ -48,12 +48,7 @@ func Unreachable(before, after *inventory.Inventory, cluster Cluster) []edit.Los
 	return lost
 }
 
-func keysOf(all []lb.ServiceKey) (out []string) {
-	for _, s := range all {
-		out = append(out, s.String())
-	}
-	return slices.Compact(out)
-}
+func keysOf(all []lb.ServiceKey) []string { return slices.Compact(inventory.Strings(all)) }
 
 // served is the cluster with an endpoint for each VIP that has none of its family. Where those
 // would be nobody knows, so that local traffic does not count for it.
@@ -95,24 +90,15 @@ func (c Cluster) withoutNode(inv *inventory.Inventory) (out []inventory.Machine)
 
 // heard is the cluster without the Nodes that are silent.
 func (c Cluster) heard() Cluster {
-	nodes := map[string]Node{}
-	for name, n := range c.Nodes {
-		if !n.Silent {
-			nodes[name] = n
-		}
-	}
-	c.Nodes = nodes
+	c.Nodes = maps.Clone(c.Nodes)
+	maps.DeleteFunc(c.Nodes, func(_ string, n Node) bool { return n.Silent })
 	return c
 }
 
 func lostOf(was, is *Preview) (lost []edit.LostVIP) {
 	for i, vip := range is.VIPs { // of the same Services, so the same addresses
 		if len(vip.By) == 0 && len(was.VIPs[i].By) > 0 {
-			l := edit.LostVIP{Addr: vip.Addr, Why: vip.why(was.VIPs[i])}
-			for _, s := range vip.Services {
-				l.Services = append(l.Services, s.String())
-			}
-			lost = append(lost, l)
+			lost = append(lost, edit.LostVIP{Addr: vip.Addr, Services: inventory.Strings(vip.Services), Why: vip.why(was.VIPs[i])})
 		}
 	}
 	return lost

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"go4.org/netipx"
-
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 )
@@ -264,11 +262,7 @@ func diffPools(before, after *inventory.Inventory) []PoolChange {
 func givenTo(change PoolChange, after *inventory.Inventory) (all []Given) {
 	lost := inventory.SetOf(change.Lost, nil)
 	for _, pool := range after.Pools {
-		var b netipx.IPSetBuilder
-		b.AddSet(lost)
-		b.Intersect(pool.Addresses())
-		set, _ := b.IPSet() // ranges of valid addresses have no error
-		if ranges := inventory.RangesOf(set); len(ranges) > 0 && pool.Name != change.Name {
+		if ranges := inBoth(lost, pool.Addresses()); len(ranges) > 0 && pool.Name != change.Name {
 			all = append(all, Given{pool.Name, ranges})
 		}
 	}
@@ -296,11 +290,7 @@ func diffPool(before *inventory.Inventory, pool inventory.Pool) (PoolChange, boo
 
 // gains returns the addresses that p gives and other does not.
 func gains(p, other inventory.Pool) []inventory.Range {
-	var b netipx.IPSetBuilder
-	b.AddSet(p.Addresses())
-	b.RemoveSet(other.Addresses())
-	set, _ := b.IPSet() // ranges of valid addresses have no error
-	return inventory.RangesOf(set)
+	return inventory.RangesOf(inventory.SetOf(inventory.RangesOf(p.Addresses()), inventory.RangesOf(other.Addresses())))
 }
 
 // told are the names that no session tells of.

@@ -30,11 +30,7 @@ func diffFields(was, is map[string]string) []FieldChange {
 type FieldChange struct{ Field, Old, New string }
 
 func joined(all []inventory.Range) string {
-	words := make([]string, len(all))
-	for i, r := range all {
-		words[i] = r.String()
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(inventory.Strings(all), ", ")
 }
 
 // String shows the old value and the new one.

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"plinth.dev/plinth/inventory"
@@ -9,23 +10,9 @@ import (
 
 // String describes the difference in words, one change a line.
 func (d Difference) String() string {
-	var lines []string
-	for _, r := range d.Renames {
-		lines = append(lines, r.String())
-	}
-	for _, m := range d.Machines {
-		lines = append(lines, m.String())
-	}
-	for _, s := range d.Sessions {
-		lines = append(lines, s.String())
-	}
-	for _, p := range d.Pools {
-		lines = append(lines, p.String())
-	}
-	for _, f := range d.Settings {
-		lines = append(lines, f.String())
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(slices.Concat(
+		inventory.Strings(d.Renames), inventory.Strings(d.Machines), inventory.Strings(d.Sessions), inventory.Strings(d.Pools), inventory.Strings(d.Settings),
+	), "\n")
 }
 
 // machineWords tell what happens to a machine.

@@ -168,36 +168,37 @@ func maxRemoved(s inventory.Safety) inventory.Limit {
 // limits returns the limits of the inventory in force.
 func (l Losses) limits(inForce *inventory.Inventory, removals int) []brake {
 	safety, machines := inForce.Safety, inForce.Size()
-	removed := brake{
-		code: inventory.TooManyRemovals, path: "spec.racks", message: "drops, retires or gives another id to %d of %d machines at once, and %d may go",
-		key: "maxRemoved", limit: maxRemoved(safety), of: machines, allowed: removals, lost: l.Removed, mark: func(b *Losses) { b.Removed = l.Removed },
+	return []brake{
+		{
+			code: inventory.TooManyRemovals, path: "spec.racks", message: "drops, retires or gives another id to %d of %d machines at once, and %d may go",
+			key: "maxRemoved", limit: maxRemoved(safety), of: machines, allowed: removals, lost: l.Removed, mark: func(b *Losses) { b.Removed = l.Removed },
+		},
+		{
+			code: inventory.TooManyDrained, path: "spec.racks", message: "takes %d of %d machines out of service at once, and %d may be",
+			key: "maxDrained", limit: safety.MaxDrained.Or(inventory.LimitOneOrPercent(25)), of: machines, lost: l.Drained, mark: func(b *Losses) { b.Drained = l.Drained },
+		},
+		{
+			code: inventory.VIPsUnreachable, path: "spec.pools", message: "takes %d of %d VIPs in use from everybody, and %d may be",
+			key: "maxUnreachable", limit: safety.MaxUnreachable.Or(inventory.LimitNumber(0)), of: l.InUse, lost: inventory.Strings(l.Unreachable), mark: func(b *Losses) { b.Unreachable = l.Unreachable },
+		},
+		{
+			code: inventory.VIPsSwitched, path: "spec.pools", message: "switches %d of %d VIPs in use between BGP and a link without a word of via, and %d may be",
+			limit: inventory.LimitNumber(0), of: l.InUse, lost: inventory.Strings(l.Switched), mark: func(b *Losses) { b.Switched = l.Switched },
+			instead: "advertise.via in the pool, which says what is meant",
+		},
+		{
+			code: inventory.NodesLost, path: "spec.racks", message: "leaves %[1]d Nodes that are machines of the inventory without one", limit: inventory.LimitNumber(0),
+			lost: inventory.Strings(l.Nodes), mark: func(b *Losses) { b.Nodes = l.Nodes }, instead: "names, ids and matches by which each Node is one machine",
+		},
+		{
+			code: inventory.PodsCut, path: "spec.podNetwork", message: "keeps pods from reaching each other that do, between racks %[1]d times", limit: inventory.LimitNumber(0),
+			lost: inventory.Strings(l.Pods), mark: func(b *Losses) { b.Pods = l.Pods }, instead: "a way for the pods",
+		},
+		{
+			code: inventory.PoolTakesCluster, path: "spec.pools", message: "gives pools addresses that the cluster has, %[1]d times", limit: inventory.LimitNumber(0),
+			lost: inventory.Strings(l.Taken), mark: func(b *Losses) { b.Taken = l.Taken }, instead: "pools beside them, or exclude",
+		},
 	}
-	drained := brake{
-		code: inventory.TooManyDrained, path: "spec.racks", message: "takes %d of %d machines out of service at once, and %d may be",
-		key: "maxDrained", limit: safety.MaxDrained.Or(inventory.LimitOneOrPercent(25)), of: machines, lost: l.Drained, mark: func(b *Losses) { b.Drained = l.Drained },
-	}
-	unreachable := brake{
-		code: inventory.VIPsUnreachable, path: "spec.pools", message: "takes %d of %d VIPs in use from everybody, and %d may be",
-		key: "maxUnreachable", limit: safety.MaxUnreachable.Or(inventory.LimitNumber(0)), of: l.InUse, lost: said(l.Unreachable), mark: func(b *Losses) { b.Unreachable = l.Unreachable },
-	}
-	switched := brake{
-		code: inventory.VIPsSwitched, path: "spec.pools", message: "switches %d of %d VIPs in use between BGP and a link without a word of via, and %d may be",
-		limit: inventory.LimitNumber(0), of: l.InUse, lost: said(l.Switched), mark: func(b *Losses) { b.Switched = l.Switched },
-		instead: "advertise.via in the pool, which says what is meant",
-	}
-	nodes := brake{
-		code: inventory.NodesLost, path: "spec.racks", message: "leaves %[1]d Nodes that are machines of the inventory without one", limit: inventory.LimitNumber(0),
-		lost: said(l.Nodes), mark: func(b *Losses) { b.Nodes = l.Nodes }, instead: "names, ids and matches by which each Node is one machine",
-	}
-	pods := brake{
-		code: inventory.PodsCut, path: "spec.podNetwork", message: "keeps pods from reaching each other that do, between racks %[1]d times", limit: inventory.LimitNumber(0),
-		lost: said(l.Pods), mark: func(b *Losses) { b.Pods = l.Pods }, instead: "a way for the pods",
-	}
-	taken := brake{
-		code: inventory.PoolTakesCluster, path: "spec.pools", message: "gives pools addresses that the cluster has, %[1]d times", limit: inventory.LimitNumber(0),
-		lost: said(l.Taken), mark: func(b *Losses) { b.Taken = l.Taken }, instead: "pools beside them, or exclude",
-	}
-	return []brake{removed, drained, unreachable, switched, nodes, pods, taken}
 }
 
 // may returns the number that may be lost.
@@ -246,15 +247,6 @@ func (l Losses) Digest() string {
 		fmt.Fprintln(sum, "taken", a.Pool, a.Of)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
-}
-
-// said returns each loss in words.
-func said[T fmt.Stringer](lost []T) []string {
-	out := make([]string, len(lost))
-	for i, vip := range lost {
-		out[i] = vip.String()
-	}
-	return out
 }
 
 // String names the Services, the VIP that they lose, and the reason.

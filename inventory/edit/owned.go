@@ -8,61 +8,51 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// owned indexes the addresses, UUIDs and aliases of an inventory, each of which has one machine or router as its owner.
-type owned struct {
-	addresses map[netip.Addr]string
-	uuids     map[string]string
-	aliases   map[string]string
-}
+// owned has the owner of each address, UUID and alias of an inventory: one machine or router.
+type owned map[claim]string
+
+// claim is what one machine or router has alone.
+type claim struct{ what, value string }
 
 // ownedIn collects them, each with the name of its holder.
 func ownedIn(inv *inventory.Inventory) owned {
-	all := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
+	all := owned{}
 	for machine := range inv.Machines() {
 		for _, a := range slices.Concat(machine.Addresses, machine.ExternalAddresses) {
-			all.addresses[a] = machine.Name
+			all[claim{"address", a.String()}] = machine.Name
 		}
 		for _, a := range machine.Aliases {
-			all.aliases[a] = machine.Name
+			all[claim{"alias", a}] = machine.Name
 		}
-		all.uuids[machine.SystemUUID.String()] = machine.Name
+		all[claim{"systemUUID", machine.SystemUUID.String()}] = machine.Name
 	}
 	for _, r := range inv.Routers {
 		for _, a := range r.Addresses {
-			all.addresses[a] = r.Name
+			all[claim{"address", a.String()}] = r.Name
 		}
 	}
-	delete(all.uuids, "")
+	delete(all, claim{what: "systemUUID"})
 	return all
 }
 
 // release takes from a held machine the addresses, UUIDs and aliases that have another owner in the edit.
 func (o owned) release(machine *inventory.Machine) inventory.Problems {
 	var problems inventory.Problems
-	lose := func(what, value, to string) {
-		problems = append(problems, inventory.Problem{
-			Severity: inventory.Warning, Code: inventory.HeldLosesClaim, Path: inventory.MachinePath(machine.Rack, machine.Name), Value: value,
-			Message: fmt.Sprintf("is no longer mentioned, and its %s now belongs to %s", what, to), Accepted: "state: retired, if the machine is gone",
-		})
-	}
-	free := func(a netip.Addr) bool {
-		to, taken := o.addresses[a]
+	loses := func(what, value string) bool {
+		to, taken := o[claim{what, value}]
 		if taken {
-			lose("address", a.String(), to)
+			problems = append(problems, inventory.Problem{
+				Severity: inventory.Warning, Code: inventory.HeldLosesClaim, Path: inventory.MachinePath(machine.Rack, machine.Name), Value: value,
+				Message: fmt.Sprintf("is no longer mentioned, and its %s now belongs to %s", what, to), Accepted: "state: retired, if the machine is gone",
+			})
 		}
 		return taken
 	}
-	machine.Addresses = slices.DeleteFunc(slices.Clone(machine.Addresses), free)
-	machine.ExternalAddresses = slices.DeleteFunc(slices.Clone(machine.ExternalAddresses), free)
-	machine.Aliases = slices.DeleteFunc(slices.Clone(machine.Aliases), func(a string) bool {
-		to, taken := o.aliases[a]
-		if taken {
-			lose("alias", a, to)
-		}
-		return taken
-	})
-	if to, taken := o.uuids[machine.SystemUUID.String()]; taken {
-		lose("systemUUID", machine.SystemUUID.String(), to)
+	losesAddress := func(a netip.Addr) bool { return loses("address", a.String()) }
+	machine.Addresses = slices.DeleteFunc(slices.Clone(machine.Addresses), losesAddress)
+	machine.ExternalAddresses = slices.DeleteFunc(slices.Clone(machine.ExternalAddresses), losesAddress)
+	machine.Aliases = slices.DeleteFunc(slices.Clone(machine.Aliases), func(a string) bool { return loses("alias", a) })
+	if loses("systemUUID", machine.SystemUUID.String()) {
 		machine.SystemUUID = inventory.UUID{}
 	}
 	machine.PlanUnreachable()

@@ -2,7 +2,6 @@ package edit
 
 import (
 	"net/netip"
-	"slices"
 
 	"go4.org/netipx"
 
@@ -26,17 +25,13 @@ func SwitchOf(vip netip.Addr, next, inForce *inventory.Inventory) (from, to stri
 
 // poolAround is the pool whose ranges hold the address, be it excluded or not.
 func poolAround(inv *inventory.Inventory, a netip.Addr) (inventory.Pool, bool) {
-	i := slices.IndexFunc(inv.Pools, func(p inventory.Pool) bool { return p.Covers(a) })
-	if i < 0 {
-		return inventory.Pool{}, false
-	}
-	return inv.Pools[i], true
+	return inventory.Find(inv.Pools, func(p inventory.Pool) bool { return p.Covers(a) })
 }
 
 // wayOf returns the way by which the pool announces an address, in words.
 func wayOf(p inventory.Pool, vip netip.Addr) (words string, via inventory.Via) {
-	if at := slices.IndexFunc(p.Links, func(s netip.Prefix) bool { return s.Contains(vip) }); at >= 0 {
-		return "the link " + p.Links[at].String(), inventory.ViaLink
+	if link, on := inventory.Find(p.Links, func(s netip.Prefix) bool { return s.Contains(vip) }); on {
+		return "the link " + link.String(), inventory.ViaLink
 	}
 	return "BGP", inventory.ViaBGP
 }
@@ -44,24 +39,19 @@ func wayOf(p inventory.Pool, vip netip.Addr) (words string, via inventory.Via) {
 // switchedBy are the addresses of both pools that the second announces another way than the first.
 func switchedBy(before, after inventory.Pool) (toLink, toBGP []inventory.Range) {
 	was, is := linkAddresses(before), linkAddresses(after)
-	both := func(some, without *netipx.IPSet, other inventory.Pool) []inventory.Range {
-		var b netipx.IPSetBuilder
-		b.AddSet(some)
-		b.Intersect(other.Addresses())
-		b.RemoveSet(without)
-		set, _ := b.IPSet() // ranges of valid addresses have no error
-		return inventory.RangesOf(set)
-	}
-	return both(is, was, before), both(was, is, after)
+	return inBoth(inventory.SetOf(is, was), before.Addresses()), inBoth(inventory.SetOf(was, is), after.Addresses())
 }
 
-// linkAddresses is the set of what the pool gives and announces on links.
-func linkAddresses(p inventory.Pool) *netipx.IPSet {
-	var b netipx.IPSetBuilder
-	for _, s := range p.Links {
-		b.AddPrefix(s)
-	}
-	b.Intersect(p.Addresses())
-	set, _ := b.IPSet()
-	return set
+// linkAddresses are the addresses that the pool gives and announces on links.
+func linkAddresses(p inventory.Pool) []inventory.Range {
+	return inBoth(inventory.SetOf(inventory.PrefixRanges(p.Links), nil), p.Addresses())
+}
+
+// inBoth are the addresses that two sets share.
+func inBoth(a, b *netipx.IPSet) []inventory.Range {
+	var builder netipx.IPSetBuilder
+	builder.AddSet(a)
+	builder.Intersect(b)
+	set, _ := builder.IPSet() // ranges of valid addresses have no error
+	return inventory.RangesOf(set)
 }

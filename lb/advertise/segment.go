@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
@@ -85,11 +86,7 @@ func (s Segment) sees(name string) bool {
 }
 
 func (s Segment) machine(name string) (Neighbor, bool) {
-	i := slices.IndexFunc(s.Machines, func(m Neighbor) bool { return m.Name == name })
-	if i < 0 {
-		return Neighbor{}, false
-	}
-	return s.Machines[i], true
+	return inventory.Find(s.Machines, func(m Neighbor) bool { return m.Name == name })
 }
 
 // names lists the machines for which a condition holds, in the inventory's order.

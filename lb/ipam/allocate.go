@@ -49,10 +49,7 @@ func (d Decision) String() string {
 		}
 		said = append(said, text)
 	}
-	for _, x := range d.Denials {
-		said = append(said, x.String())
-	}
-	return strings.Join(said, "; ")
+	return strings.Join(append(said, inventory.Strings(d.Denials)...), "; ")
 }
 
 // Allocate decides which VIPs a Service is to have at the time now. A VIP that it

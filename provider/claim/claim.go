@@ -83,9 +83,5 @@ func New(a netip.Addr, pool string, key lb.ServiceKey, uid string) *networkingv1
 
 // joined prints holders as [lb.SharedByAnnotation] has them.
 func joined(holders []lb.ServiceKey) string {
-	all := make([]string, len(holders))
-	for i, k := range holders {
-		all[i] = k.String()
-	}
-	return strings.Join(all, ",")
+	return strings.Join(inventory.Strings(holders), ",")
 }

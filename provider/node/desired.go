@@ -84,9 +84,7 @@ func (d desired) fill(spec *specPatch, node *v1.Node, had owned) (filled bool) {
 	case had.podCIDRs:
 		spec.PodCIDR, spec.PodCIDRs = node.Spec.PodCIDR, node.Spec.PodCIDRs
 	case node.Spec.PodCIDR == "" && len(d.podCIDRs) > 0:
-		for _, p := range d.podCIDRs {
-			spec.PodCIDRs = append(spec.PodCIDRs, p.String())
-		}
+		spec.PodCIDRs = inventory.Strings(d.podCIDRs)
 		spec.PodCIDR, filled = spec.PodCIDRs[0], true
 	}
 	return filled

@@ -86,11 +86,7 @@ func clusterCIDRs(inv *inventory.Inventory, given string) string {
 	if given != "" {
 		return given
 	}
-	var out []string
-	for _, p := range inv.PodNetwork.CIDRs {
-		out = append(out, p.String())
-	}
-	return strings.Join(out, ",")
+	return strings.Join(inventory.Strings(inv.PodNetwork.CIDRs), ",")
 }
 
 func parseCIDRs(list string) ([]*net.IPNet, error) {

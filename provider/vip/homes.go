@@ -3,6 +3,7 @@ package vip
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -168,9 +169,7 @@ func (b *store) chooseHomes(objects []ipam.Object) map[netip.Addr][]string {
 				all = append(all, b.homeOf(inv, link, o))
 			}
 		}
-		for vip, homes := range advertise.Homes(activeOn(link), all) {
-			chosen[vip] = homes
-		}
+		maps.Copy(chosen, advertise.Homes(link.ActiveMachines(), all))
 	}
 	b.homes.chosen = chosen
 	return chosen
@@ -194,14 +193,4 @@ func (b *store) homeOf(inv *inventory.Inventory, link inventory.Link, object ipa
 	}
 	home.May = advertise.MayOf(&pool, link, labels)
 	return home
-}
-
-// activeOn are the machines of a link that are in service.
-func activeOn(l inventory.Link) (names []string) {
-	for _, m := range l.Machines {
-		if m.State == inventory.StateActive {
-			names = append(names, m.Name)
-		}
-	}
-	return names
 }

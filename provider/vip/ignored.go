@@ -19,11 +19,7 @@ func (b *environment) tellIgnored(svc *v1.Service) {
 		b.cluster.Reports.Clear(svc, string(lb.AnnotationIgnored))
 		return
 	}
-	said := make([]string, len(ignored))
-	for i, annotation := range ignored {
-		said[i] = annotation.String()
-	}
-	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), inventory.ShortenText(strings.Join(said, "; "), maxEvent))
+	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), inventory.ShortenText(strings.Join(inventory.Strings(ignored), "; "), maxEvent))
 }
 
 // forgetReports frees the memory of reports on a Service that is gone.

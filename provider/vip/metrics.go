@@ -20,12 +20,9 @@ type vipCollector struct{ b *Controller }
 
 // Describe sends the descriptions of the metrics.
 func (c vipCollector) Describe(out chan<- *prometheus.Desc) {
-	out <- vipsHeld
-	out <- vipsResting
-	out <- waitingFor
-	out <- unannouncedVIPs
-	out <- poolAddresses
-	out <- poolAddressesFree
+	for _, d := range []*prometheus.Desc{vipsHeld, vipsResting, waitingFor, unannouncedVIPs, poolAddresses, poolAddressesFree} {
+		out <- d
+	}
 }
 
 // Collect sends the metrics.

@@ -192,11 +192,7 @@ func (b *statuses) tellStale(svc *v1.Service) {
 		b.cluster.Reports.Clear(svc, string(lb.StatusNotHeld))
 		return
 	}
-	var vips []string
-	for _, a := range shown {
-		vips = append(vips, a.String())
-	}
 	b.cluster.Reports.Warn(svc, string(lb.StatusNotHeld), inventory.ShortenText(fmt.Sprintf("the status shows %s, which Plinth has not given to this Service, and gives to nobody before the status shows it no more. "+
 		"If no other balancer serves this Service: kubectl patch service %s -n %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":null}}'",
-		strings.Join(vips, ", "), svc.Name, svc.Namespace), maxEvent))
+		strings.Join(inventory.Strings(shown), ", "), svc.Name, svc.Namespace), maxEvent))
 }

@@ -156,9 +156,6 @@ func without[T comparable](all []T, some ...T) []T {
 
 // service returns a Service from the cache; nil: it has none.
 func (b *environment) service(k lb.ServiceKey) *v1.Service {
-	svc, err := b.services.Services(k.Namespace).Get(k.Name)
-	if err != nil {
-		return nil
-	}
+	svc, _ := b.services.Services(k.Namespace).Get(k.Name)
 	return svc
 }

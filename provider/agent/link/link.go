@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/mesh"
@@ -409,11 +410,8 @@ func (l *Links) publish(all []Reached) {
 }
 
 func claimsOn(all []Reached, subnet netip.Prefix) []netip.Addr {
-	i := slices.IndexFunc(all, func(r Reached) bool { return r.plan.Link.Subnet == subnet })
-	if i < 0 {
-		return nil
-	}
-	return all[i].claims
+	of, _ := inventory.Find(all, func(r Reached) bool { return r.plan.Link.Subnet == subnet })
+	return of.claims
 }
 
 // tellClaims logs the VIPs that the machine begins to answer for, and those that it answers for no more.

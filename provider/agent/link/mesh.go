@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/mesh"
 	"plinth.dev/plinth/uptime"
@@ -56,10 +57,6 @@ func meshConfig(p advertise.LinkPlan, self string) mesh.Config {
 }
 
 func meshOf(all []mesh.LinkState, subnet netip.Prefix) mesh.LinkState {
-	for _, s := range all {
-		if s.Subnet == subnet {
-			return s
-		}
-	}
-	return mesh.LinkState{}
+	state, _ := inventory.Find(all, func(s mesh.LinkState) bool { return s.Subnet == subnet })
+	return state
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/onlink"
@@ -59,12 +60,8 @@ func wireConfig(reached Reached, self string) onlink.Config {
 }
 
 func wireOf(all []onlink.LinkState, subnet netip.Prefix) onlink.LinkState {
-	for _, s := range all {
-		if s.Subnet == subnet {
-			return s
-		}
-	}
-	return onlink.LinkState{}
+	state, _ := inventory.Find(all, func(s onlink.LinkState) bool { return s.Subnet == subnet })
+	return state
 }
 
 // withReason refuses all VIPs of a link for what keeps the machine off it.

@@ -3,6 +3,7 @@ package report
 import (
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
@@ -152,17 +153,11 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 	for d := range s.basis.Plan.Demoted.All() {
 		s.Demoted = append(s.Demoted, DemotionStatus{d.Prefix.String(), string(d.Reason)})
 	}
-	s.Routes = RoutesStatus{Wanted: s.basis.Reached.Want, Held: s.basis.Reached.Have, Routes: []string{}}
-	for _, f := range s.basis.Reached.Failed {
-		s.Routes.Failed = append(s.Routes.Failed, f.String())
+	s.Routes = RoutesStatus{
+		Wanted: s.basis.Reached.Want, Held: s.basis.Reached.Have, Failed: inventory.Strings(s.basis.Reached.Failed),
+		Routes: append([]string{}, inventory.Strings(s.basis.Plan.Routing.Routes)...),
 	}
-	for _, r := range s.basis.Plan.Routing.Routes {
-		s.Routes.Routes = append(s.Routes.Routes, r.String())
-	}
-	s.Settings = []string{}
-	for _, x := range s.basis.Settings {
-		s.Settings = append(s.Settings, x.String())
-	}
+	s.Settings = append([]string{}, inventory.Strings(s.basis.Settings)...)
 	s.Staleness = map[string]float64{}
 	for kind, d := range silence {
 		s.Staleness[kind] = d.Round(time.Millisecond).Seconds()
@@ -222,10 +217,7 @@ func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	for _, state := range all {
 		status := SessionStatus{
 			Router: state.Router, Address: state.Addr.String(), Phase: state.Phase, Up: state.Up, Since: state.Since.UTC(), Cause: string(state.Cause), Detail: state.Detail,
-			BFD: state.BFD, HoldTime: holdTime(state), Losses: state.Losses, Flaps: state.Flaps, HeldUntil: state.HeldUntil.UTC(), Accepted: state.Accepted, Refused: state.Refused, Announced: make([]string, 0, len(state.Announced)),
-		}
-		for _, p := range state.Announced {
-			status.Announced = append(status.Announced, p.String())
+			BFD: state.BFD, HoldTime: holdTime(state), Losses: state.Losses, Flaps: state.Flaps, HeldUntil: state.HeldUntil.UTC(), Accepted: state.Accepted, Refused: state.Refused, Announced: append([]string{}, inventory.Strings(state.Announced)...),
 		}
 		for _, r := range state.Refusals {
 			status.Refusals = append(status.Refusals, RefusedStatus{r.Prefix.String(), string(r.Reason), r.Detail})
