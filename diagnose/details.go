@@ -292,7 +292,7 @@ func announcers(answers map[string]Answer) (of func(netip.Addr) []string, known 
 				nodes = append(nodes, by[p]...)
 			}
 		}
-		return sortedOnce(nodes)
+		return inventory.SortedOnce(nodes)
 	}, known
 }
 

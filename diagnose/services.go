@@ -72,5 +72,5 @@ func whyOf(u preview.Unannounced) string {
 
 // holders names Services, each once.
 func holders(all []lb.ServiceKey) string {
-	return strings.Join(sortedOnce(inventory.Strings(all)), ", ")
+	return strings.Join(inventory.SortedOnce(inventory.Strings(all)), ", ")
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 )
@@ -69,7 +70,7 @@ func (b *builder) answering(seen Observed, vips []netip.Addr, answers map[string
 		}
 		nodes := nodesNamed(seen, able)
 		if answers == nil {
-			b.chain.Ask = sortedOnce(append(b.chain.Ask, nodes...))
+			b.chain.Ask = inventory.SortedOnce(append(b.chain.Ask, nodes...))
 			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
 		}
 		return answeredLink(vips, nodes, len(able), answers)
@@ -105,7 +106,7 @@ func ableLink(seen Observed, vips []netip.Addr) (Link, []string) {
 			}
 		}
 	}
-	able, not = sortedOnce(able), sortedOnce(not)
+	able, not = inventory.SortedOnce(able), inventory.SortedOnce(not)
 	switch {
 	case len(able) == 0:
 		return broken(reason, "plinth why node/NAME, for each", "no machine answers; %s", someOf(not)), nil
@@ -113,11 +114,6 @@ func ableLink(seen Observed, vips []netip.Addr) (Link, []string) {
 		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%s can answer for it: %s; %s", countOf(len(able), "machine"), someOf(able), someOf(not)), Help: "plinth why node/NAME, for each"}, able
 	}
 	return ok("%s can answer for it: %s", countOf(len(able), "machine"), someOf(able)), able
-}
-
-func sortedOnce(all []string) []string {
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // notOnLink returns the reason for which a machine's Node answers for nothing on a subnet; empty: it does, or may.

@@ -195,7 +195,7 @@ func announcedBy(seen Observed, c preview.Cluster, vips []netip.Addr) (machines,
 			machines, routers = append(machines, by.Machine), append(routers, by.Router)
 		}
 	}
-	return sortedOnce(machines), sortedOnce(routers)
+	return inventory.SortedOnce(machines), inventory.SortedOnce(routers)
 }
 
 // planLink asks the planner who would announce the addresses if their Services had endpoints

@@ -204,8 +204,7 @@ func (ix *index) ambiguous(n NodeIdentity, found []spot) error {
 	for _, at := range found {
 		ambiguous.Machines = append(ambiguous.Machines, ix.at(at).Name)
 	}
-	slices.Sort(ambiguous.Machines)
-	ambiguous.Machines = slices.Compact(ambiguous.Machines)
+	ambiguous.Machines = SortedOnce(ambiguous.Machines)
 	return ambiguous
 }
 

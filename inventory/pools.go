@@ -65,6 +65,5 @@ func (inv *Inventory) AdvertiseLabels() []string {
 			keys = append(keys, a.Selector.Keys()...)
 		}
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	return SortedOnce(keys)
 }

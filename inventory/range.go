@@ -93,6 +93,15 @@ func SetOf(ranges, without []Range) *netipx.IPSet {
 	return set
 }
 
+// Common are the addresses that two sets share.
+func Common(a, b *netipx.IPSet) *netipx.IPSet {
+	var builder netipx.IPSetBuilder
+	builder.AddSet(a)
+	builder.Intersect(b)
+	set, _ := builder.IPSet() // ranges of valid addresses have no error
+	return set
+}
+
 // Is4 reports whether the range is of IPv4 addresses.
 func (r Range) Is4() bool { return r.First.Is4() }
 

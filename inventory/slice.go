@@ -48,6 +48,5 @@ func (inv *Inventory) NeighboursOf(of Rack) []string {
 			names = append(names, r.Name)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return SortedOnce(names)
 }

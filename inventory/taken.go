@@ -50,8 +50,7 @@ func (p PoolRanges) Having(block netip.Prefix) (pools []string) {
 		}
 		pools = append(pools, r.pool)
 	}
-	slices.Sort(pools)
-	return slices.Compact(pools)
+	return SortedOnce(pools)
 }
 
 // TakenProblems warns of each pool that has addresses of the cluster; the first few are named.

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,12 @@ func Strings[T fmt.Stringer](all []T) []string {
 		texts = append(texts, one.String())
 	}
 	return texts
+}
+
+// SortedOnce sorts values in place, and returns each of them once.
+func SortedOnce[T cmp.Ordered](all []T) []T {
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Find returns the first of some values that is such a one; false: none is.

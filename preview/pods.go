@@ -269,8 +269,7 @@ func (t podTable) fabric(r routing.Route, other announced) Way {
 			way.Out = append(way.Out, name)
 		}
 	}
-	slices.Sort(way.Out)
-	way.Out = slices.Compact(way.Out)
+	way.Out = inventory.SortedOnce(way.Out)
 	switch {
 	case len(way.Out) == 0:
 		return unreachable(string(RouterFailed))

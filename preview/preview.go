@@ -252,8 +252,7 @@ func (p *Preview) machinesWith(spread advertise.Spread) (some []machine) {
 			}
 		}
 	}
-	slices.Sort(places)
-	for _, at := range slices.Compact(places) {
+	for _, at := range inventory.SortedOnce(places) {
 		some = append(some, p.machines[at])
 	}
 	return some

@@ -47,18 +47,12 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]
 		if err != nil {
 			continue
 		}
-		ready := false
-		for _, cond := range node.Status.Conditions {
-			ready = ready || cond.Type == v1.NodeReady && cond.Status == v1.ConditionTrue
-		}
-		for _, cond := range node.Status.Conditions {
-			switch {
-			case cond.Type != lb.FabricReady:
-			case !ready:
-				silent++
-			default:
-				all[machine.Name] = edit.Agent{Node: node.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[machine.Name], Routers: routersOf(inv, machine), Endpoints: at.endpoints[node.Name]}
-			}
+		switch cond := nodeindex.Condition(node, lb.FabricReady); {
+		case cond.Type == "":
+		case nodeindex.Condition(node, v1.NodeReady).Status != v1.ConditionTrue:
+			silent++
+		default:
+			all[machine.Name] = edit.Agent{Node: node.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[machine.Name], Routers: routersOf(inv, machine), Endpoints: at.endpoints[node.Name]}
 		}
 	}
 	if len(all) == 0 && silent > 0 {

@@ -262,7 +262,7 @@ func diffPools(before, after *inventory.Inventory) []PoolChange {
 func givenTo(change PoolChange, after *inventory.Inventory) (all []Given) {
 	lost := inventory.SetOf(change.Lost, nil)
 	for _, pool := range after.Pools {
-		if ranges := inBoth(lost, pool.Addresses()); len(ranges) > 0 && pool.Name != change.Name {
+		if ranges := inventory.RangesOf(inventory.Common(lost, pool.Addresses())); len(ranges) > 0 && pool.Name != change.Name {
 			all = append(all, Given{pool.Name, ranges})
 		}
 	}

@@ -3,8 +3,6 @@ package edit
 import (
 	"net/netip"
 
-	"go4.org/netipx"
-
 	"plinth.dev/plinth/inventory"
 )
 
@@ -39,19 +37,11 @@ func wayOf(p inventory.Pool, vip netip.Addr) (words string, via inventory.Via) {
 // switchedBy are the addresses of both pools that the second announces another way than the first.
 func switchedBy(before, after inventory.Pool) (toLink, toBGP []inventory.Range) {
 	was, is := linkAddresses(before), linkAddresses(after)
-	return inBoth(inventory.SetOf(is, was), before.Addresses()), inBoth(inventory.SetOf(was, is), after.Addresses())
+	return inventory.RangesOf(inventory.Common(inventory.SetOf(is, was), before.Addresses())),
+		inventory.RangesOf(inventory.Common(inventory.SetOf(was, is), after.Addresses()))
 }
 
 // linkAddresses are the addresses that the pool gives and announces on links.
 func linkAddresses(p inventory.Pool) []inventory.Range {
-	return inBoth(inventory.SetOf(inventory.PrefixRanges(p.Links), nil), p.Addresses())
-}
-
-// inBoth are the addresses that two sets share.
-func inBoth(a, b *netipx.IPSet) []inventory.Range {
-	var builder netipx.IPSetBuilder
-	builder.AddSet(a)
-	builder.Intersect(b)
-	set, _ := builder.IPSet() // ranges of valid addresses have no error
-	return inventory.RangesOf(set)
+	return inventory.RangesOf(inventory.Common(inventory.SetOf(inventory.PrefixRanges(p.Links), nil), p.Addresses()))
 }

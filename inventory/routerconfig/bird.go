@@ -223,10 +223,7 @@ func birdLocal(side *side, group *group) string {
 }
 
 func birdFamily(p *page, group *group, v4 bool) {
-	export := "none"
-	if group.learns() {
-		export = "where net = " + defaultRoute(v4)
-	}
+	export := either(group.learns(), "where net = "+defaultRoute(v4), "none")
 	p.text(`
   %s {
     import filter %s;

@@ -37,7 +37,7 @@ func writeEOS(page *page, side *side, options Options) {
 	for _, v4 := range []bool{true, false} {
 		page.line("   address-family ipv%s", digit(v4))
 		for _, g := range side.groups {
-			page.line("      %sneighbor %s activate", map[bool]string{true: "", false: "no "}[g.carries(v4)], g.name)
+			page.line("      %sneighbor %s activate", either(g.carries(v4), "", "no "), g.name)
 		}
 	}
 	page.line("!")

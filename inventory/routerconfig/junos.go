@@ -148,9 +148,4 @@ func junosGroup(page *page, side *side, group *group, options Options) {
 	}
 }
 
-func junosFamily(v4 bool) string {
-	if v4 {
-		return "inet"
-	}
-	return "inet6"
-}
+func junosFamily(v4 bool) string { return either(v4, "inet", "inet6") }

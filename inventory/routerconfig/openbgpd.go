@@ -103,7 +103,7 @@ group %q {
 	}
 	page.password(group, options, "\ttcp md5sig password %q", "\t# tcp md5sig password \"<%s>\"")
 	for _, v4 := range []bool{true, false} {
-		page.line("\tannounce IPv%s %s", digit(v4), map[bool]string{true: "unicast", false: "none"}[group.carries(v4)])
+		page.line("\tannounce IPv%s %s", digit(v4), either(group.carries(v4), "unicast", "none"))
 	}
 	if group.terms.RestartTime > 0 {
 		page.line("\tannounce restart yes")

@@ -109,9 +109,4 @@ func opnsenseNeighbors(page *page, s *side, o Options) {
 	page.line("")
 }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
+func yes(b bool) string { return either(b, "yes", "no") }

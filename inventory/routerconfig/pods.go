@@ -72,13 +72,7 @@ func (f *filter) letsIn(p netip.Prefix) bool {
 }
 
 func family(ps []netip.Prefix, v4 bool) []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range ps {
-		if p.Addr().Is4() == v4 {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(ps), func(p netip.Prefix) bool { return p.Addr().Is4() != v4 })
 }
 
 func count(ps []netip.Prefix, v4 bool) int { return len(family(ps, v4)) }

@@ -119,14 +119,10 @@ func routerosOut(p *page, s *side) {
 }
 
 func routerosConnection(page *page, group *group, member member, options Options, name string) {
-	role := "ebgp"
-	if group.terms.IBGP() {
-		role = "ibgp"
-	}
 	words := []string{
 		"name=" + name, "instance=plinth", "listen=yes", "connect=no",
 		fmt.Sprintf("remote.address=%s remote.as=%d", member.addr, uint32(group.terms.LocalASN)),
-		fmt.Sprintf("local.address=%s local.role=%s", group.terms.RouterAddr, role),
+		fmt.Sprintf("local.address=%s local.role=%s", group.terms.RouterAddr, either(group.terms.IBGP(), "ibgp", "ebgp")),
 	}
 	if group.terms.Port != 179 {
 		words = append(words, fmt.Sprintf("local.port=%d", group.terms.Port))

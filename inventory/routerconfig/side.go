@@ -190,7 +190,7 @@ func (s *side) nameGroups() {
 	for _, g := range s.groups {
 		name := "PLINTH_" + strings.ToUpper(word(g.rack))
 		if both[g.rack] {
-			name += map[bool]string{true: "_V4", false: "_V6"}[g.over4()]
+			name += either(g.over4(), "_V4", "_V6")
 		}
 		g.name = free(name, taken)
 	}

@@ -50,10 +50,7 @@ func writeVyOS(page *page, side *side, options Options) {
 
 func vyosFilter(page *page, filter *filter) {
 	for i, prefixList := range filter.lists() {
-		list := "prefix-list"
-		if !prefixList.v4 {
-			list = "prefix-list6"
-		}
+		list := either(prefixList.v4, "prefix-list", "prefix-list6")
 		for j, rule := range prefixList.rules {
 			set := fmt.Sprintf("set policy %s %s rule %d", list, prefixList.name, 10*(j+1))
 			page.text(`

@@ -10,36 +10,24 @@ import (
 
 // Words that several languages share.
 
-func digit(v4 bool) string {
-	if v4 {
-		return "4"
+// either is the first word where something is so, else the second.
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
 	}
-	return "6"
+	return no
 }
+
+func digit(v4 bool) string { return either(v4, "4", "6") }
 
 func ipv(v4 bool) string { return "ipv" + digit(v4) }
 
-func ip(v4 bool) string {
-	if v4 {
-		return "ip"
-	}
-	return "ipv6"
-}
+func ip(v4 bool) string { return either(v4, "ip", "ipv6") }
 
-func defaultRoute(v4 bool) string {
-	if v4 {
-		return "0.0.0.0/0"
-	}
-	return "::/0"
-}
+func defaultRoute(v4 bool) string { return either(v4, "0.0.0.0/0", "::/0") }
 
 // only is the word for an aggregate whose parts need not be told, empty for others.
-func only(a aggregate, word string) string {
-	if a.alone {
-		return word
-	}
-	return ""
-}
+func only(a aggregate, word string) string { return either(a.alone, word, "") }
 
 // geLe writes what an entry of a prefix list matches.
 func geLe(r rule) string {
@@ -50,12 +38,7 @@ func geLe(r rule) string {
 }
 
 // outMap is the route map for what goes out to a group.
-func outMap(g *group) string {
-	if g.learns() {
-		return "PLINTH_DEFAULT"
-	}
-	return "PLINTH_NONE"
-}
+func outMap(g *group) string { return either(g.learns(), "PLINTH_DEFAULT", "PLINTH_NONE") }
 
 // bothLimits is one limit for both families.
 func bothLimits(g *group) int {

@@ -85,13 +85,10 @@ func (e Edit) InFile(at inventory.Position) inventory.Position {
 }
 
 // in returns the documents that stand in a ConfigMap.
-func (e Edit) in(c Carrier) (out []document.Document) {
-	for _, d := range e.Documents {
-		if strings.HasPrefix(d.Source, carrierSource(c.ObjectReference)+"/") {
-			out = append(out, d)
-		}
-	}
-	return out
+func (e Edit) in(c Carrier) []document.Document {
+	return slices.DeleteFunc(slices.Clone(e.Documents), func(d document.Document) bool {
+		return !strings.HasPrefix(d.Source, carrierSource(c.ObjectReference)+"/")
+	})
 }
 
 // same reports whether two edits would be decided alike.

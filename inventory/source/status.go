@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -100,12 +101,9 @@ func WriteStatus(ctx context.Context, client kubernetes.Interface, namespace str
 // own, in as much text as an Event holds.
 func about(r v1.ObjectReference, problems inventory.Problems) string {
 	prefix := carrierSource(r)
-	var own inventory.Problems
-	for _, p := range problems {
-		if p.Source == prefix || strings.HasPrefix(p.Source, prefix+"/") {
-			own = append(own, p)
-		}
-	}
+	own := slices.DeleteFunc(slices.Clone(problems), func(p inventory.Problem) bool {
+		return p.Source != prefix && !strings.HasPrefix(p.Source, prefix+"/")
+	})
 	if len(own) == 0 {
 		own = problems
 	}

@@ -1,8 +1,9 @@
 package advertise
 
 import (
-	"slices"
 	"time"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // lately is the time for which a machine that was heard to claim a VIP may still claim it: claims are announced each minute,
@@ -22,8 +23,6 @@ func (t *tenure) auditor(now time.Duration, owner, self string) string {
 }
 
 func (t *tenure) firstAble(is func(name string) bool) string {
-	if i := slices.IndexFunc(t.able, is); i >= 0 {
-		return t.able[i]
-	}
-	return ""
+	able, _ := inventory.Find(t.able, is)
+	return able
 }

@@ -137,10 +137,8 @@ func (s *search) denyAsked(addr netip.Addr) Denial {
 // denyOutside distinguishes an address that a pool excludes, or that has another owner, from one that no pool has.
 func (l *Ledger) denyOutside(addr netip.Addr, k lb.ServiceKey) Denial {
 	for _, p := range l.pools {
-		for _, r := range p.Ranges {
-			if r.Contains(addr) {
-				return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: addr, Detail: l.takenDetail(addr, k)}
-			}
+		if p.Covers(addr) {
+			return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: addr, Detail: l.takenDetail(addr, k)}
 		}
 	}
 	return Denial{Reason: lb.AddressNotInPool, Address: addr}

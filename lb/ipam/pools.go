@@ -275,10 +275,6 @@ func (l *Ledger) CountPools(now time.Time) (all []PoolCount) {
 
 // poolNamed returns the pool of that name, or nil.
 func (x *poolIndex) poolNamed(name string) *pool {
-	for _, p := range x.pools {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
+	named, _ := inventory.Find(x.pools, func(p *pool) bool { return p.Name == name })
+	return named
 }

@@ -9,6 +9,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wake"
 )
 
 // Unavailable is the error of a question on a link that does not work, or is not set.
@@ -78,7 +79,8 @@ func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Add
 	}
 	answers, err := link.ask(ctx, addr, tries, every, inquiry)
 	if err == nil && link.doubts(addr, answers) {
-		err = pause(ctx, suspicion)
+		wake.After(ctx, suspicion)
+		err = ctx.Err()
 	}
 	return answers, err
 }
@@ -113,18 +115,6 @@ func (l *link) doubts(addr netip.Addr, answers []MAC) bool {
 		l.stranger = answers[i]
 	}
 	return now-l.doubted < suspicion
-}
-
-// pause waits. The error is the context's.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // collect takes answers in for a while, or until the first.

@@ -78,17 +78,9 @@ func (g *groups) socket() (*groupSocket, error) {
 }
 
 func (s *groupSocket) change(option int, group netip.Addr, index int) error {
-	conn, err := s.file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var set error
-	if err := conn.Control(func(fd uintptr) {
-		set = unix.SetsockoptIPv6Mreq(int(fd), unix.IPPROTO_IPV6, option, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(index)})
-	}); err != nil {
-		return err
-	}
-	return set
+	return control(s.file, func(fd int) error {
+		return unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, option, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(index)})
+	})
 }
 
 // close leaves all groups.

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // networkInterface is an interface as the kernel has it.
@@ -59,8 +60,7 @@ func (k *kernel) interfaces() (*interfaces, error) {
 		}
 	}
 	for addr, indices := range all.having {
-		slices.Sort(indices)
-		all.having[addr] = slices.Compact(indices)
+		all.having[addr] = inventory.SortedOnce(indices)
 	}
 	return all, err
 }

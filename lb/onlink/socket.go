@@ -51,40 +51,40 @@ func (s *packetSocket) setFilter(program program) error {
 	if slices.Equal(program, s.program) {
 		return nil
 	}
-	conn, err := s.file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var set error
-	err = conn.Control(func(fd uintptr) {
-		set = attach(int(fd), program)
-	})
-	if err == nil {
-		err = set
-	}
+	err := control(s.file, func(fd int) error { return attach(fd, program) })
 	if err == nil {
 		s.program = program
 	}
 	return err
 }
 
+// control makes a system call on the descriptor of a file.
+func control(file *os.File, call func(fd int) error) error {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := conn.Control(func(fd uintptr) { failed = call(int(fd)) }); err != nil {
+		return err
+	}
+	return failed
+}
+
 func attach(fd int, p program) error {
-	prog := unix.SockFprog{Len: uint16(len(p)), Filter: (*unix.SockFilter)(unsafe.Pointer(unsafe.SliceData(p)))}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+	prog := &unix.SockFprog{Len: uint16(len(p)), Filter: (*unix.SockFilter)(unsafe.Pointer(unsafe.SliceData(p)))}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, prog)
 }
 
 // isOn reports whether the socket is still bound to an interface: one that went, even for a
 // moment and with the same index, has unbound it.
 func (s *packetSocket) isOn(index int) bool {
-	conn, err := s.file.SyscallConn()
-	if err != nil {
-		return false
-	}
 	bound := false
-	err = conn.Control(func(fd uintptr) {
-		sa, err := unix.Getsockname(int(fd))
+	err := control(s.file, func(fd int) error {
+		sa, err := unix.Getsockname(fd)
 		at, ok := sa.(*unix.SockaddrLinklayer)
-		bound = err == nil && ok && at.Ifindex == index
+		bound = ok && at.Ifindex == index
+		return err
 	})
 	return err == nil && bound
 }

@@ -55,7 +55,7 @@ func (a *answers) observe(inv *inventory.Inventory, labels uint64, synced bool, 
 		a.set(a.all)
 	case a.pools.Equal(a.all):
 	default:
-		a.set(common(a.pools, a.all))
+		a.set(inventory.Common(a.pools, a.all))
 		if synced && !a.pools.Equal(a.all) {
 			return left
 		}
@@ -76,15 +76,6 @@ func (a *answers) resume(pools []netip.Prefix) {
 		return
 	}
 	a.pools = inventory.SetOf(inventory.PrefixRanges(pools), nil)
-}
-
-// common returns the intersection of two sets.
-func common(a, b *netipx.IPSet) *netipx.IPSet {
-	var builder netipx.IPSetBuilder
-	builder.AddSet(a)
-	builder.Intersect(b)
-	set, _ := builder.IPSet() // of two sets without an error
-	return set
 }
 
 // answer decides which pools the machine answers for. What is in force while something is missing gains none.

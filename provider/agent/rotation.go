@@ -176,8 +176,7 @@ func (r *rotation) refused() (routers []string) {
 			routers = append(routers, key.Router)
 		}
 	}
-	slices.Sort(routers)
-	return slices.Compact(routers)
+	return inventory.SortedOnce(routers)
 }
 
 // triesFirst reports whether a machine is the one of its rack that tries new passwords with a

@@ -55,8 +55,7 @@ func (a *Agent) writeFinalState() {
 	var last *disk.Handover
 	var in *plan.Inputs
 	if a.planned.once {
-		now := a.handover()
-		last = &now
+		last = new(a.handover())
 	}
 	if a.known.live {
 		in = &a.inputs

@@ -78,36 +78,25 @@ func nodeOf(node *v1.Node) preview.Node {
 
 // hasAgent reports whether an agent has ever said anything.
 func hasAgent(n *v1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == lb.FabricReady })
+	return nodeindex.Condition(n, lb.FabricReady).Type != ""
 }
 
 // saidNow is the status that the agent gives its Node, and its report. What it said before its kubelet fell silent may be
 // long ago.
 func saidNow(n *v1.Node) (status v1.ConditionStatus, said lb.Report) {
-	for _, c := range n.Status.Conditions {
-		switch {
-		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
-			return "", lb.Report{}
-		case c.Type == lb.FabricReady:
-			status, said = c.Status, lb.ParseReport(c.Message)
-		}
+	if nodeindex.Condition(n, v1.NodeReady).Status == v1.ConditionUnknown {
+		return "", lb.Report{}
 	}
-	return status, said
+	fabric := nodeindex.Condition(n, lb.FabricReady)
+	return fabric.Status, lb.ParseReport(fabric.Message)
 }
 
 // serves reports whether the kubelet was heard of, and the agent says that some router keeps
 // its routes.
 func serves(n *v1.Node) bool {
-	told := false
-	for _, c := range n.Status.Conditions {
-		switch {
-		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
-			return false
-		case c.Type == lb.FabricReady:
-			told = c.Status != v1.ConditionFalse || c.Reason != lb.FabricSessionsDown && c.Reason != lb.FabricCutOff
-		}
-	}
-	return told
+	fabric := nodeindex.Condition(n, lb.FabricReady)
+	carried := fabric.Status != v1.ConditionFalse || fabric.Reason != lb.FabricSessionsDown && fabric.Reason != lb.FabricCutOff
+	return hasAgent(n) && carried && nodeindex.Condition(n, v1.NodeReady).Status != v1.ConditionUnknown
 }
 
 // holdings are the VIPs that each Service holds, by the word of the claims.

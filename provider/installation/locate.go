@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -48,8 +49,7 @@ func Locate(ctx context.Context, client kubernetes.Interface, expected string) (
 	for i := range pods.Items {
 		namespaces = append(namespaces, pods.Items[i].Namespace)
 	}
-	slices.Sort(namespaces)
-	if namespaces = slices.Compact(namespaces); len(namespaces) == 0 || slices.Contains(namespaces, expected) {
+	if namespaces = inventory.SortedOnce(namespaces); len(namespaces) == 0 || slices.Contains(namespaces, expected) {
 		return expected, nil
 	}
 	return onlyOne(namespaces)

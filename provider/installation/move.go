@@ -132,8 +132,7 @@ func secretsOf(inv *inventory.Inventory) (names []string) {
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return inventory.SortedOnce(names)
 }
 
 // copySecrets copies those Secrets that the new namespace has not got: what is there somebody has put

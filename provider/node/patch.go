@@ -98,6 +98,5 @@ func apply(ctx context.Context, nodes typedv1.NodeInterface, patch nodePatch) (*
 	if err != nil {
 		return nil, err
 	}
-	force := true
-	return nodes.Patch(ctx, patch.Metadata.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+	return nodes.Patch(ctx, patch.Metadata.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 }

@@ -60,13 +60,12 @@ func SaysAlike(a, b *v1.Node) bool {
 func isSilent(node *v1.Node) bool { return readiness(node) == v1.ConditionUnknown }
 
 // readiness returns the status of the condition Ready of a Node; empty: it has none yet.
-func readiness(node *v1.Node) v1.ConditionStatus {
-	for _, c := range node.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status
-		}
-	}
-	return ""
+func readiness(node *v1.Node) v1.ConditionStatus { return Condition(node, v1.NodeReady).Status }
+
+// Condition returns a Node's condition of a type; its zero value where there is none.
+func Condition(node *v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
+	condition, _ := inventory.Find(node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == kind })
+	return condition
 }
 
 // Identities returns the identities that Nodes report of their machines, where these are all Nodes.

@@ -91,7 +91,7 @@ func (r Routes) acknowledged(node *v1.Node) bool {
 	case fabric.Status == v1.ConditionTrue, fabric.Reason == lb.FabricDegraded:
 		return true
 	case fabric.Reason == lb.FabricSessionsDown:
-		return condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse || !routersCarryPods(r.InForce.Get(), node)
+		return nodeindex.Condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse || !routersCarryPods(r.InForce.Get(), node)
 	case fabric.Reason == lb.FabricCutOff:
 		return !routersCarryPods(r.InForce.Get(), node)
 	}
@@ -122,13 +122,4 @@ func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
 func (r Routes) DeleteRoute(context.Context, string, *cloudprovider.Route) error { return nil }
 
 // fabric returns the Node's condition [lb.FabricReady]; its zero value where there is none.
-func fabric(node *v1.Node) v1.NodeCondition { return condition(node, lb.FabricReady) }
-
-func condition(node *v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
-	for _, c := range node.Status.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return v1.NodeCondition{}
-}
+func fabric(node *v1.Node) v1.NodeCondition { return nodeindex.Condition(node, lb.FabricReady) }

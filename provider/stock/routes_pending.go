@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/provider/nodeindex"
 )
 
 // routeCreated is the reason that the stock route controller gives where it has said that a
@@ -26,7 +28,7 @@ type pendingRoutes struct {
 // done reports whether the stock route controller has said of a Node what there is to say:
 // its agent has acknowledged the routes, and its network is available.
 func (r Routes) done(node *v1.Node) bool {
-	said := condition(node, v1.NodeNetworkUnavailable)
+	said := nodeindex.Condition(node, v1.NodeNetworkUnavailable)
 	return said.Status == v1.ConditionFalse && said.Reason == routeCreated && r.acknowledged(node)
 }
 

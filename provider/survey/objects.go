@@ -30,11 +30,7 @@ func nodeOf(n *v1.Node) diagnose.Node {
 }
 
 func nodeCondition(n *v1.Node, kind v1.NodeConditionType) diagnose.Condition {
-	i := slices.IndexFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == kind })
-	if i < 0 {
-		return diagnose.Condition{}
-	}
-	c := n.Status.Conditions[i]
+	c := nodeindex.Condition(n, kind)
 	return diagnose.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time, Heard: c.LastHeartbeatTime.Time}
 }
 

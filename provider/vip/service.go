@@ -106,8 +106,7 @@ func backendsOf(svc *v1.Service) string {
 func ingressOf(vips []netip.Addr) []v1.LoadBalancerIngress {
 	var all []v1.LoadBalancerIngress
 	for _, a := range vips {
-		mode := v1.LoadBalancerIPModeVIP
-		all = append(all, v1.LoadBalancerIngress{IP: a.String(), IPMode: &mode})
+		all = append(all, v1.LoadBalancerIngress{IP: a.String(), IPMode: new(v1.LoadBalancerIPModeVIP)})
 	}
 	return all
 }

@@ -3,7 +3,6 @@ package volume
 import (
 	"errors"
 	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -87,8 +86,7 @@ func (p Places) nodeOf(pv *v1.PersistentVolume) (*v1.Node, error) {
 			}
 		}
 	}
-	slices.Sort(hosts)
-	if hosts = slices.Compact(hosts); len(hosts) != 1 {
+	if hosts = inventory.SortedOnce(hosts); len(hosts) != 1 {
 		return nil, nil
 	}
 	nodes, err := p.Nodes.List(labels.SelectorFromSet(labels.Set{v1.LabelHostname: hosts[0]}))

@@ -151,10 +151,7 @@ func (c *conn) dump(req []byte, seq uint32, each func(h unix.NlMsghdr, body []by
 			}
 			interrupted = interrupted || header.Flags&unix.NLM_F_DUMP_INTR != 0
 			switch header.Type {
-			case unix.NLMSG_DONE:
-				done = true
-				return answer(header, body)
-			case unix.NLMSG_ERROR:
+			case unix.NLMSG_DONE, unix.NLMSG_ERROR:
 				done = true
 				return answer(header, body)
 			}
@@ -172,8 +169,7 @@ func (c *conn) dump(req []byte, seq uint32, each func(h unix.NlMsghdr, body []by
 }
 
 func (c *conn) patience(d time.Duration) error {
-	tv := unix.NsecToTimeval(d.Nanoseconds())
-	return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)
+	return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, new(unix.NsecToTimeval(d.Nanoseconds())))
 }
 
 // Refused is the kernel's "no" to one message.

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/routing"
 )
 
@@ -61,7 +62,7 @@ func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) 
 			}
 		}
 	}
-	devices = sortedOnce(devices)
+	devices = inventory.SortedOnce(devices)
 	check := checker{}
 	if slices.ContainsFunc(addrs, netip.Addr.Is4) {
 		check.ipv4(devices, routes)
@@ -121,7 +122,7 @@ func (c *checker) ipv6(devices []string) {
 			links = append(links, devices...)
 		}
 	}
-	for _, d := range sortedOnce(links) {
+	for _, d := range inventory.SortedOnce(links) {
 		c.not("net/ipv6/conf/"+d+"/accept_ra", "1", "2", whyRA)
 	}
 }
@@ -151,11 +152,6 @@ func autoconfigured() (names []string, err error) {
 		}
 	}
 	return names, nil
-}
-
-func sortedOnce(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // advertisedOver are the names of the links over which router advertisements gave a default

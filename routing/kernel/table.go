@@ -222,10 +222,7 @@ func (t *Table) unique(sorted []routing.Route) []routing.Route {
 	kept := sorted[:0]
 	for _, route := range sorted {
 		if n := len(kept); n > 0 && kept[n-1].Key() == route.Key() {
-			b := batch{first: t.conn.nextSeq(1)}
-			b.remove(t.mark, route)
-			b.acknowledge()
-			_, _ = t.conn.request(b.buf, b.first, b.n)
+			_, _ = t.exchange(1, func(b *batch, _ int) { t.remove(b, route) })
 			kept[n-1].Via = routing.NextHops{}
 			continue
 		}

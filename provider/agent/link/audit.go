@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/onlink"
@@ -111,8 +112,7 @@ func (l *Links) judge(reached Reached, vip netip.Addr, owner string, macs []onli
 		}
 		machines = append(machines, machineAt(reached.plan, addr))
 	}
-	slices.Sort(machines)
-	machines = slices.Compact(machines)
+	machines = inventory.SortedOnce(machines)
 	if len(machines) > 0 && !slices.Equal(machines, []string{owner}) {
 		return lb.LinkProblem{On: vip.String(), Reason: lb.AnsweredByOther, Detail: strings.Join(machines, ",")}, false
 	}

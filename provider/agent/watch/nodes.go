@@ -159,7 +159,4 @@ func (s *Sources) nodesAre(labels string) bool {
 
 // reduceOther is [plan.NodeOf] for the Nodes of other machines: their conditions and
 // labels are none of our business.
-func reduceOther(obj any) *routing.Node {
-	n := plan.NodeOf(obj).Node
-	return &n
-}
+func reduceOther(obj any) *routing.Node { return new(plan.NodeOf(obj).Node) }

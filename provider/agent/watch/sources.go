@@ -417,8 +417,7 @@ func secretsOf(inv *inventory.Inventory, m inventory.Machine) []string {
 			names = append(names, s.Password.Secret)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return inventory.SortedOnce(names)
 }
 
 // neighbourhood selects the Nodes that a plan needs: those of the racks that share a
