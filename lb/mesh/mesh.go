@@ -69,14 +69,18 @@ func (m *Mesh) sorted() []*link {
 	return all
 }
 
+// link returns the link of a subnet; nil: none is set.
+func (m *Mesh) link(subnet netip.Prefix) *link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.links[subnet]
+}
+
 // Acted confirms that the caller has acted on states: that this machine answers for nothing any more that others may have taken
 // over while this process stood still.
 func (m *Mesh) Acted(on []LinkState) {
 	for _, state := range on {
-		m.mu.Lock()
-		l := m.links[state.Subnet]
-		m.mu.Unlock()
-		if l != nil {
+		if l := m.link(state.Subnet); l != nil {
 			l.mu.Lock()
 			l.evidence.acted = max(l.evidence.acted, state.Resumed)
 			l.mu.Unlock()
@@ -88,9 +92,7 @@ func (m *Mesh) Acted(on []LinkState) {
 // subnet may be acted on; 0 for a subnet without a mesh, and since this process stood still, until [Mesh.Acted]. A caller that answers a
 // request that may have waited compares it with the time of the answer.
 func (m *Mesh) AnswersUntil(subnet netip.Prefix) time.Duration {
-	m.mu.Lock()
-	link := m.links[subnet]
-	m.mu.Unlock()
+	link := m.link(subnet)
 	if link == nil {
 		return 0
 	}
@@ -127,9 +129,7 @@ func (m *Mesh) Set(ctx context.Context, configs []Config) error {
 }
 
 func (m *Mesh) set(ctx context.Context, config Config) error {
-	m.mu.Lock()
-	have := m.links[config.Subnet]
-	m.mu.Unlock()
+	have := m.link(config.Subnet)
 	if have != nil {
 		return have.set(ctx, config)
 	}

@@ -95,9 +95,7 @@ func (r *Responder) AnnounceAnew(subnet netip.Prefix, addr netip.Addr) {
 }
 
 func (r *Responder) again(subnet netip.Prefix, addr netip.Addr, schedule func(*schedule, time.Duration)) {
-	r.mu.Lock()
-	link := r.links[subnet]
-	r.mu.Unlock()
+	link := r.link(subnet)
 	if link == nil {
 		return
 	}

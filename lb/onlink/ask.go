@@ -71,9 +71,7 @@ type inquiry struct {
 }
 
 func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration, inquiry inquiry) ([]MAC, error) {
-	r.mu.Lock()
-	link := r.links[subnet]
-	r.mu.Unlock()
+	link := r.link(subnet)
 	if link == nil || !subnet.Contains(addr) && (subnet.Addr().Is4() || !addr.IsLinkLocalUnicast()) {
 		return nil, Unavailable{Subnet: subnet}
 	}
@@ -171,9 +169,7 @@ func (l *link) question(waiter *waiter, anonymous bool) error {
 
 // Machine returns which of the machines of a link has a MAC; false: none is known to.
 func (r *Responder) Machine(subnet netip.Prefix, mac MAC) (netip.Addr, bool) {
-	r.mu.Lock()
-	link := r.links[subnet]
-	r.mu.Unlock()
+	link := r.link(subnet)
 	if link == nil {
 		return netip.Addr{}, false
 	}

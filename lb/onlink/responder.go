@@ -178,6 +178,13 @@ func (r *Responder) concerns(b []byte) bool {
 	return false
 }
 
+// link returns the link of a subnet; nil: none is set.
+func (r *Responder) link(subnet netip.Prefix) *link {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.links[subnet]
+}
+
 // State returns the state of each link, sorted by subnet.
 func (r *Responder) State() []LinkState {
 	r.mu.Lock()

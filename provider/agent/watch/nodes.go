@@ -35,11 +35,7 @@ type doubt struct {
 // followNodes follows the Nodes that bear the labels, from a list on. What was known goes
 // when that list is believed. Where the same ones were followed, it holds until then.
 func (s *Sources) followNodes(ctx context.Context, labels string) {
-	if s.following.stopNodes != nil {
-		s.following.stopNodes()
-	}
-	var own context.Context
-	own, s.following.stopNodes = context.WithCancel(ctx)
+	own := replace(ctx, &s.following.stopNodes)
 	next := newCache("nodes", &s.mu, reduceOther, s.changed)
 	next.change = func(name string, _, now **routing.Node) { s.nodeChanged(next, name, now) }
 	next.believe = func(there map[string]bool) bool { return s.believeNodes(next, there) }

@@ -179,11 +179,7 @@ func (s *Sources) Step(now time.Time) (st plan.Step, left time.Duration) {
 // followServices follows Services with their labels of these keys, from a list on: what was kept
 // of a Service says nothing of other labels. Until then what was planned holds; see missing.
 func (s *Sources) followServices(ctx context.Context, labels []string) {
-	if s.following.stopServices != nil {
-		s.following.stopServices()
-	}
-	var own context.Context
-	own, s.following.stopServices = context.WithCancel(ctx)
+	own := replace(ctx, &s.following.stopServices)
 	next := newCache(s.caches.services.name, &s.mu, offers.ServiceOf(labels), s.changed)
 	s.mu.Lock()
 	next.items, next.lastSeen, next.change = s.caches.services.items, s.caches.services.lastSeen, s.index.ServiceChanged
@@ -194,13 +190,19 @@ func (s *Sources) followServices(ctx context.Context, labels []string) {
 	go follow(own, next, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
 }
 
-func (s *Sources) followRack(ctx context.Context, rack string) {
-	if s.following.stopRack != nil {
-		s.following.stopRack()
+// replace ends what was followed before, if anything was, and returns the context of what is followed in its place.
+func replace(ctx context.Context, stop *context.CancelFunc) context.Context {
+	if *stop != nil {
+		(*stop)()
 	}
+	own, cancel := context.WithCancel(ctx)
+	*stop = cancel
+	return own
+}
+
+func (s *Sources) followRack(ctx context.Context, rack string) {
 	s.following.rack = rack
-	var own context.Context
-	own, s.following.stopRack = context.WithCancel(ctx)
+	own := replace(ctx, &s.following.stopRack)
 	go func() {
 		for own.Err() == nil {
 			err := s.FollowInventory(own, rack, func(f source.Followed, err error) { s.Accept(own, f, err) })
