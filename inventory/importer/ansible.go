@@ -162,8 +162,7 @@ func (r *ansibleReader) textAt(variable ansibleVar, path string, node *yaml.Node
 // tellOnce notes a field that several hosts have in common.
 func (r *ansibleReader) tellOnce(o *object, path string, code Code, message string) {
 	if o.fates[path] != noted {
-		o.mark(noted, path)
-		r.note(o, path, code, message)
+		r.markAndNote(o, path, code, message)
 	}
 }
 

@@ -219,15 +219,11 @@ func (p *ansiblePools) router(variable ansibleVar, path, given, address, peerASN
 	theirs, bad := strconv.ParseUint(peerASN, 10, 32)
 	ours, worse := strconv.ParseUint(myASN, 10, 32)
 	if err != nil || bad != nil || worse != nil || theirs == 0 || ours == 0 {
-		variable.object.override(path)
-		p.leftOut = true
-		p.note(variable.object, path, NotValid, "has no address, or not the AS numbers of both ends: the router is left out")
+		p.leaveOutRouter(variable.object, path, NotValid, "has no address, or not the AS numbers of both ends: the router is left out")
 		return router, false
 	}
 	if why := p.unusable(addr); why != "" {
-		variable.object.override(path)
-		p.leftOut = true
-		p.note(variable.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
+		p.leaveOutRouter(variable.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 		return router, false
 	}
 	name, same := p.newName(routerName, given)

@@ -196,11 +196,9 @@ func (r *ansibleReader) restOfVars(obj *object) (unknown []ansibleVar) {
 		case node.Kind == yaml.ScalarNode && node.Tag != "!vault" && !hasContent.MatchString(node.Value): // the name may be of a password: {password: a,b}
 			obj.mark(meaningless, variable.path())
 		case node.Tag == "!vault" || isSecret.MatchString(name) && !noSecret.MatchString(name+"="+node.Value):
-			obj.mark(noted, variable.path())
-			r.note(obj, variable.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")
+			r.markAndNote(obj, variable.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")
 		case worth && node.Value != "false":
-			obj.mark(noted, variable.path())
-			r.note(obj, variable.path(), NoCounterpart, message)
+			r.markAndNote(obj, variable.path(), NoCounterpart, message)
 		case ofAnsible.MatchString(name), name == r.rackVar, node.Kind != yaml.ScalarNode && len(node.Content) == 0:
 			obj.mark(meaningless, variable.path())
 		default:

@@ -167,8 +167,7 @@ func (r *ciliumReader) blocks(object *object, pool string, spec ciliumPoolSpec) 
 		}
 		one, err := r.takeRange(text, pool)
 		if err != nil {
-			object.mark(noted, path)
-			r.note(object, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			r.markAndNote(object, path, NotValid, fmt.Sprintf("%v: it is left out", err))
 			continue
 		}
 		if block.CIDR != "" {
@@ -194,8 +193,7 @@ func (r *ciliumReader) selectServices(object *object, s *metav1.LabelSelector, t
 		case req.Operator == inventory.OpExists:
 		default:
 			to.AutoAssign = false
-			object.mark(noted, "spec.serviceSelector")
-			r.note(object, "spec.serviceSelector", NoCounterpart, fmt.Sprintf("%s %s %s: Plinth chooses no Services so. The pool is for those that ask for it (plinth.dev/pool); or reserve addresses for them (reserved)", req.Key, req.Operator, strings.Join(req.Values, ", ")))
+			r.markAndNote(object, "spec.serviceSelector", NoCounterpart, fmt.Sprintf("%s %s %s: Plinth chooses no Services so. The pool is for those that ask for it (plinth.dev/pool); or reserve addresses for them (reserved)", req.Key, req.Operator, strings.Join(req.Values, ", ")))
 		}
 	}
 	if len(to.Namespaces) > 0 && len(to.NamespaceSelectors) > 0 { // of the two one has to match in an inventory, and both in Cilium
@@ -204,8 +202,7 @@ func (r *ciliumReader) selectServices(object *object, s *metav1.LabelSelector, t
 		to.NamespaceSelectors = nil
 		if len(to.Namespaces) == 0 {
 			to.AutoAssign = false
-			object.mark(noted, "spec.serviceSelector")
-			r.note(object, "spec.serviceSelector", NotValid, "chooses no namespace at all: the pool is for those that ask for it (plinth.dev/pool)")
+			r.markAndNote(object, "spec.serviceSelector", NotValid, "chooses no namespace at all: the pool is for those that ask for it (plinth.dev/pool)")
 		}
 	}
 	if !labels.Empty() {
@@ -245,8 +242,7 @@ func (r *ciliumReader) announced(object *object, path string, s *metav1.LabelSel
 	}
 	labels, special := ownLabels(selector(*s))
 	if len(special) > 0 {
-		object.mark(noted, path)
-		r.note(object, path, Differs, "advertise.serviceSelector is of labels alone, and takes no notice of namespaces and names of Services: a pool of their own, with namespaces, does it")
+		r.markAndNote(object, path, Differs, "advertise.serviceSelector is of labels alone, and takes no notice of namespaces and names of Services: a pool of their own, with namespaces, does it")
 	}
 	return labels
 }

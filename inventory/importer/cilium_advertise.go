@@ -122,8 +122,7 @@ func (r *ciliumReader) tellsWhom(labels map[string]string) (to audience) {
 // advertiseOne carries one entry over; false: it is of no VIPs.
 func (r *ciliumReader) advertiseOne(object *object, path string, advertisement ciliumAdvertisement, to audience) bool {
 	if code, message := r.obstacle(advertisement, to); message != "" {
-		object.override(path)
-		r.note(object, path, code, message)
+		r.overrideAndNote(object, path, code, message)
 		return false
 	}
 	object.mark(carried, path)
@@ -201,9 +200,7 @@ func (r *ciliumReader) communities(object *object, path string, advertisement ci
 		for i, text := range texts {
 			community, err := inventory.ParseCommunity(prefix + strings.ToLower(text))
 			if err != nil {
-				at := fmt.Sprintf("%s.%s[%d]", path, kind, i)
-				object.mark(noted, at)
-				r.note(object, at, NotValid, fmt.Sprintf("%v: it is left out", err))
+				r.markAndNote(object, fmt.Sprintf("%s.%s[%d]", path, kind, i), NotValid, fmt.Sprintf("%v: it is left out", err))
 				continue
 			}
 			all = append(all, community)

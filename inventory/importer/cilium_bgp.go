@@ -87,8 +87,7 @@ func (r *ciliumReader) readConfigs() {
 			path := fmt.Sprintf("spec.families[%d]", i)
 			object.mark(meaningless, path+".afi", path+".safi", path+".advertisements") // which it chooses is said at those
 			if !f.carriesVIPs() {
-				object.mark(noted, path)
-				r.note(object, path, NoCounterpart, fmt.Sprintf("%s %s: a session carries unicast routes of IPv4 and IPv6", f.AFI, f.SAFI))
+				r.markAndNote(object, path, NoCounterpart, fmt.Sprintf("%s %s: a session carries unicast routes of IPv4 and IPv6", f.AFI, f.SAFI))
 			}
 		}
 		r.configs = append(r.configs, &ciliumConfig{object: object, spec: spec})
@@ -116,9 +115,8 @@ func (r *ciliumReader) cluster(object *object, spec ciliumClusterSpec) {
 		object.mark(meaningless, path+".name")
 		r.drop(object, path+".localPort", "nobody connects to a machine: it connects to its routers")
 		if instance.LocalASN <= 0 || instance.LocalASN > math.MaxUint32 {
-			object.mark(noted, path)
 			r.leftOut = true
-			r.note(object, path, ByHand, "has no localASN: write the routers with the machines' AS number (bgp.asn). They are left out")
+			r.markAndNote(object, path, ByHand, "has no localASN: write the routers with the machines' AS number (bgp.asn). They are left out")
 			continue
 		}
 		object.mark(carried, path+".localASN")
@@ -140,9 +138,7 @@ func (r *ciliumReader) cluster(object *object, spec ciliumClusterSpec) {
 // router is the name of the router that a peer is; empty: it cannot be there.
 func (r *ciliumReader) router(object *object, path string, spec ciliumPeerSpec, localASN int64) string {
 	leave := func(code Code, message string) string {
-		object.override(path)
-		r.note(object, path, code, message)
-		r.leftOut = true
+		r.leaveOutRouter(object, path, code, message)
 		return ""
 	}
 	if spec.AutoDiscovery != nil && spec.PeerAddress == "" {
@@ -190,8 +186,7 @@ func (r *ciliumReader) router(object *object, path string, spec ciliumPeerSpec, 
 func (r *ciliumReader) again(o *object, path string, p ciliumPeerSpec, have *inventory.Router, config *ciliumConfig) string {
 	o.mark(meaningless, path+".name")
 	if config == nil || !slices.Contains(config.routers, have.Name) || have.ASN != inventory.ASN(p.PeerASN) {
-		o.override(path)
-		r.note(o, path, Differs, fmt.Sprintf("router %s has this address already, with other settings: the first ones count", have.Name))
+		r.overrideAndNote(o, path, Differs, fmt.Sprintf("router %s has this address already, with other settings: the first ones count", have.Name))
 	}
 	return have.Name
 }

@@ -40,8 +40,7 @@ func (d *draft) of(group, kind string) (all []*object) {
 		key := obj.namespace + "/" + obj.name
 		if again := first[key]; again != nil {
 			if !obj.read {
-				obj.mark(noted, "")
-				d.note(obj, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+				d.markAndNote(obj, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
 				d.ofWhole()
 			}
 			obj.read = true
@@ -62,6 +61,12 @@ func (d *draft) pass(group string, kinds ...string) {
 			o.fates = map[string]fate{"": meaningless}
 		}
 	}
+}
+
+// leaveOutRouter notes a router at a path that cannot be carried over.
+func (d *draft) leaveOutRouter(o *object, path string, code Code, message string) {
+	d.overrideAndNote(o, path, code, message)
+	d.leftOut = true
 }
 
 // comment adds the origin of a thing of the inventory as a comment beside it.
@@ -90,8 +95,7 @@ func (d *draft) finish() {
 		}
 		for _, l := range obj.leaves() {
 			if obj.fateOf(l.path) == "" {
-				obj.mark(noted, l.path)
-				d.note(obj, l.path, UnknownField, "is not known here, and not carried over")
+				d.markAndNote(obj, l.path, UnknownField, "is not known here, and not carried over")
 			}
 		}
 	}

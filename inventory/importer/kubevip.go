@@ -316,8 +316,7 @@ func (r *kubeVIPReader) announce() {
 	}
 	if i >= 0 && bgp {
 		s := r.daemons[i].settings
-		s.object.mark(noted, s.get("vip_arp").path)
-		r.note(s.object, s.get("vip_arp").path, Differs, "another kube-vip announces the same Services over BGP: Plinth announces an address one way, and takes BGP")
+		r.markAndNote(s.object, s.get("vip_arp").path, Differs, "another kube-vip announces the same Services over BGP: Plinth announces an address one way, and takes BGP")
 	}
 }
 
@@ -339,8 +338,7 @@ func (r *kubeVIPReader) racksOf(via inventory.Via) (racks []string) {
 func (r *kubeVIPReader) keepControlPlane() {
 	for _, k := range r.keep {
 		if pools := r.exclude(k.addr); len(pools) > 0 {
-			k.settings.object.mark(noted, k.path)
-			r.note(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.variable, k.addr, strings.Join(pools, ", ")))
+			r.markAndNote(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.variable, k.addr, strings.Join(pools, ", ")))
 		}
 	}
 }

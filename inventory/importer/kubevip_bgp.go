@@ -51,9 +51,7 @@ func (r *kubeVIPReader) bgp(daemon kubeVIPDaemon) {
 			switch {
 			case text == "":
 			case err != nil:
-				object.mark(noted, variable.path)
-				r.leftOut = true
-				r.note(object, variable.path, NotValid, fmt.Sprintf("bgp_peers: part %d between commas: %v: the router is left out", i+1, err))
+				r.leaveOutRouter(object, variable.path, NotValid, fmt.Sprintf("bgp_peers: part %d between commas: %v: the router is left out", i+1, err))
 			default:
 				add(variable.path, peer, inventory.Option[inventory.SecretKey]{})
 			}
@@ -67,8 +65,7 @@ func (r *kubeVIPReader) bgp(daemon kubeVIPDaemon) {
 	if len(routers) == 0 {
 		routers = []string{""} // the number counts all the same
 		if v := daemon.get("bgp_hold_time"); v.isSet() {
-			object.mark(noted, v.path)
-			r.note(object, v.path, NotValid, v.String()+": no router is made that it could be of")
+			r.markAndNote(object, v.path, NotValid, v.String()+": no router is made that it could be of")
 		}
 	}
 	for _, router := range routers {
@@ -104,8 +101,7 @@ func (r *kubeVIPReader) single(daemon kubeVIPDaemon, add func(string, kubeVIPPee
 func (r *kubeVIPReader) secretOf(object *object, variable variable) (none inventory.Option[inventory.SecretKey]) {
 	ref := child(variable.from, "secretKeyRef")
 	if ref == nil || valueOf(ref, "name") == "" || valueOf(ref, "key") == "" {
-		object.mark(noted, variable.path)
-		r.note(object, variable.path, ByHand, variable.String()+": its value does not come from a Secret: make one, and name it in passwordFrom")
+		r.markAndNote(object, variable.path, ByHand, variable.String()+": its value does not come from a Secret: make one, and name it in passwordFrom")
 		return none
 	}
 	object.mark(carried, variable.path+".valueFrom.secretKeyRef.name", variable.path+".valueFrom.secretKeyRef.key")
@@ -115,23 +111,17 @@ func (r *kubeVIPReader) secretOf(object *object, variable variable) (none invent
 
 // router adds one and returns its name; empty: it cannot be there.
 func (r *kubeVIPReader) router(object *object, path string, peer kubeVIPPeer, password inventory.Option[inventory.SecretKey]) string {
-	tell := func(code Code, message string) {
-		object.mark(noted, path)
-		r.note(object, path, code, message)
-	}
 	addr, err := netip.ParseAddr(peer.address)
 	if err != nil {
-		tell(NotValid, "bgp_peeraddress: is not an address: the router is left out")
-		r.leftOut = true
+		r.leaveOutRouter(object, path, NotValid, "bgp_peeraddress: is not an address: the router is left out")
 		return ""
 	}
 	if i := slices.IndexFunc(r.inv.Routers, func(have inventory.Router) bool { return slices.Contains(have.Addresses, addr) }); i >= 0 {
-		tell(Differs, fmt.Sprintf("router %v is there already: what is said of it the second time is left out", addr))
+		r.markAndNote(object, path, Differs, fmt.Sprintf("router %v is there already: what is said of it the second time is left out", addr))
 		return r.inv.Routers[i].Name
 	}
 	if why := r.unusable(addr); why != "" {
-		tell(NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
-		r.leftOut = true
+		r.leaveOutRouter(object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 		return ""
 	}
 	name, _ := r.newName(routerName, "router-"+addr.String())
@@ -146,10 +136,10 @@ func (r *kubeVIPReader) router(object *object, path string, peer kubeVIPPeer, pa
 	if peer.secret {
 		secret, _ := cleanName("bgp-" + name)
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
-		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: %s", addr, secretCommand(secret)))
+		r.markAndNote(object, path, ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: %s", addr, secretCommand(secret)))
 	}
 	for _, message := range peer.notes {
-		tell(NoCounterpart, fmt.Sprintf("router %v: %s", addr, message))
+		r.markAndNote(object, path, NoCounterpart, fmt.Sprintf("router %v: %s", addr, message))
 	}
 	r.inv.Routers = append(r.inv.Routers, router)
 	r.comment("spec.routers["+name+"]", object)
@@ -177,8 +167,7 @@ func (r *kubeVIPReader) holdTime(settings settings, routers []string) {
 	}
 	seconds := r.number(settings, "bgp_hold_time", 0)
 	if seconds < 3 {
-		settings.object.mark(noted, variable.path)
-		r.note(settings.object, variable.path, NoCounterpart, variable.String()+": the least is 3 seconds; sessions get 9")
+		r.markAndNote(settings.object, variable.path, NoCounterpart, variable.String()+": the least is 3 seconds; sessions get 9")
 		return
 	}
 	for i := range r.inv.Routers {
@@ -196,8 +185,7 @@ func (r *kubeVIPReader) number(settings settings, name string, usual uint32) uin
 	}
 	number, err := strconv.ParseUint(variable.value, 10, 32)
 	if err != nil || number == 0 {
-		settings.object.mark(noted, variable.path)
-		r.note(settings.object, variable.path, NotValid, fmt.Sprintf("%v: %q is no number that it can have: %d is taken", variable, variable.value, usual))
+		r.markAndNote(settings.object, variable.path, NotValid, fmt.Sprintf("%v: %q is no number that it can have: %d is taken", variable, variable.value, usual))
 		return usual
 	}
 	settings.object.mark(carried, variable.path)

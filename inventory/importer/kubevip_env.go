@@ -129,8 +129,7 @@ func (r *kubeVIPReader) markPlaces(daemon settings) {
 	}
 	daemon.object.mark(carried, daemon.termsPath())
 	if why := daemon.unreadTerm(); why != "" {
-		daemon.object.mark(noted, daemon.termsPath())
-		r.note(daemon.object, daemon.termsPath(), Differs, why+" is not read: as far as these terms say it, all machines are chosen. In the inventory advertise.racks of a pool, and routers of a rack, choose some")
+		r.markAndNote(daemon.object, daemon.termsPath(), Differs, why+" is not read: as far as these terms say it, all machines are chosen. In the inventory advertise.racks of a pool, and routers of a rack, choose some")
 	}
 }
 
@@ -147,8 +146,7 @@ func (r *kubeVIPReader) variable(daemon settings, one variable) {
 	name := strings.ToLower(one.name)
 	message, listed := kubeVIPNoted[name]
 	tell := func(code Code, message string) {
-		daemon.object.mark(noted, one.path)
-		r.note(daemon.object, one.path, code, one.String()+": "+message)
+		r.markAndNote(daemon.object, one.path, code, one.String()+": "+message)
 	}
 	switch counts := daemon.get(name); {
 	case counts.path != one.path && counts.isSet() && one.isSet():
@@ -188,8 +186,7 @@ func hostMask(value string) bool {
 // otherwise notes settings that come by all of a ConfigMap or Secret.
 func (r *kubeVIPReader) otherwise(s settings) {
 	if path := s.container + ".envFrom"; s.object.has(path) {
-		s.object.mark(noted, path)
-		r.note(s.object, path, ByHand, "what is in there is not read: write the variables down in what is imported")
+		r.markAndNote(s.object, path, ByHand, "what is in there is not read: write the variables down in what is imported")
 	}
 }
 
@@ -246,8 +243,7 @@ func (r *kubeVIPReader) provider(set settings) {
 	for _, one := range set.variables {
 		switch {
 		case !slices.Contains(providerRead, one.name):
-			set.object.mark(noted, one.path)
-			r.note(set.object, one.path, UnknownField, one.name+": is not known here, and not carried over")
+			r.markAndNote(set.object, one.path, UnknownField, one.name+": is not known here, and not carried over")
 		case one.name == "KUBEVIP_NAMESPACE" && one.value != "":
 			namespace = one.value
 			r.named = append(r.named, setVariable{one, set})

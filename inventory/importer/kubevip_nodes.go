@@ -50,8 +50,7 @@ func (r *kubeVIPReader) racksOfPods(daemon kubeVIPDaemon) []string {
 		return bySelectors
 	}
 	tell := func(code Code, format string, args ...any) {
-		daemon.object.mark(noted, daemon.namePath())
-		r.note(daemon.object, daemon.namePath(), code, fmt.Sprintf(format, args...))
+		r.markAndNote(daemon.object, daemon.namePath(), code, fmt.Sprintf(format, args...))
 	}
 	if len(r.nodes) == 0 {
 		var names []string
@@ -89,8 +88,7 @@ var peerVariables = []string{"bgp_peeras", "bgp_multihop", "bgp_peerpass"}
 func (r *kubeVIPReader) withoutPeer(d kubeVIPDaemon, at, why string) {
 	for _, name := range peerVariables {
 		if v := d.get(name); v.isSet() && v.path != at {
-			d.object.override(v.path)
-			r.note(d.object, v.path, Differs, fmt.Sprintf("%s: no router is made of it: %s", v, why))
+			r.overrideAndNote(d.object, v.path, Differs, fmt.Sprintf("%s: no router is made of it: %s", v, why))
 		}
 	}
 }
@@ -98,8 +96,7 @@ func (r *kubeVIPReader) withoutPeer(d kubeVIPDaemon, at, why string) {
 // besidesARP notes BGP beside ARP, and returns the variables that have no effect then.
 func (r *kubeVIPReader) besidesARP(s settings) (silent []string) {
 	if v := s.get("bgp_enable"); s.yes("bgp_enable") {
-		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, Differs, "bgp_enable: vip_arp is true, too. kube-vip v1.2 does not start so, and before it announced Services by ARP alone: ARP is taken, and the settings of BGP are left out")
+		r.markAndNote(s.object, v.path, Differs, "bgp_enable: vip_arp is true, too. kube-vip v1.2 does not start so, and before it announced Services by ARP alone: ARP is taken, and the settings of BGP are left out")
 	}
 	for _, v := range s.variables {
 		if name := strings.ToLower(v.name); strings.HasPrefix(name, "bgp_") || strings.HasPrefix(name, "mpbgp_") || strings.HasPrefix(name, "zebra_") || name == "annotation" || name == addressByFlag {

@@ -45,8 +45,7 @@ func (r *kubeVIPReader) readPools() {
 	}
 	for _, variable := range r.named {
 		if !found {
-			variable.settings.object.mark(noted, variable.path)
-			r.note(variable.settings.object, variable.path, NotValid, fmt.Sprintf("%s: ConfigMap %s was not read: give it to the import, too", variable.name, r.configMap))
+			r.markAndNote(variable.settings.object, variable.path, NotValid, fmt.Sprintf("%s: ConfigMap %s was not read: give it to the import, too", variable.name, r.configMap))
 			continue
 		}
 		variable.settings.object.mark(carried, variable.path)
@@ -71,8 +70,7 @@ func (r *kubeVIPReader) setting(object *object, data map[string]string, key stri
 		r.drop(object, path, onItsSubnet)
 	case (kind == "cidr" || kind == "range") && namespace != "":
 		if why := overridden(data, kind, namespace); why != "" {
-			object.mark(noted, path)
-			r.note(object, path, Differs, why)
+			r.markAndNote(object, path, Differs, why)
 			return
 		}
 		r.pool(object, key, value, data["skip-end-ips-in-cidr"] == "true")
@@ -110,15 +108,13 @@ func (r *kubeVIPReader) pool(object *object, key, value string, skipEnds bool) {
 	ranges = slices.DeleteFunc(ranges, func(one inventory.Range) bool {
 		err := r.hold(one, name)
 		if err != nil {
-			object.mark(noted, path)
-			r.note(object, path, Differs, fmt.Sprintf("%v, and an address lies in one pool: it is left out. Let both namespaces into one pool, or split the range", err))
+			r.markAndNote(object, path, Differs, fmt.Sprintf("%v, and an address lies in one pool: it is left out. Let both namespaces into one pool, or split the range", err))
 		}
 		return err != nil
 	})
 	if len(ranges) == 0 {
 		if object.fates[path] == carried {
-			object.mark(noted, path)
-			r.note(object, path, NotValid, "has no address that a pool can have: it is left out")
+			r.markAndNote(object, path, NotValid, "has no address that a pool can have: it is left out")
 		}
 		return
 	}
@@ -156,8 +152,7 @@ func (r *kubeVIPReader) rangesOf(o *object, path, value string, skipEnds bool) (
 	for text := range strings.SplitSeq(value, ",") {
 		one, err := rangeIn(text)
 		if err != nil {
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			r.markAndNote(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
 			continue
 		}
 		one.Prefix = one.Prefix && (!skipEnds || one.Is4()) // of IPv6 kube-vip gives the first and last address, too

@@ -41,9 +41,7 @@ func ofKubeVIP(o *object) bool {
 func (r *kubeVIPReader) service(object *object, service *corev1.Service) {
 	for _, ignored := range ipam.IgnoredAnnotations(service.Annotations) {
 		if strings.HasPrefix(ignored.Annotation, kubeVIPPrefix) {
-			path := join("metadata.annotations", ignored.Annotation)
-			object.mark(noted, path)
-			r.note(object, path, NoCounterpart, ignored.Why)
+			r.markAndNote(object, join("metadata.annotations", ignored.Annotation), NoCounterpart, ignored.Why)
 		}
 	}
 	if r.otherClass(object, service) {
@@ -60,8 +58,7 @@ func (r *kubeVIPReader) service(object *object, service *corev1.Service) {
 	}
 	for _, a := range addrs {
 		if !r.gives(a, object.namespace) {
-			object.mark(noted, path)
-			r.note(object, path, ByHand, fmt.Sprintf("%v lies in no pool that the Service may use: add it to one, or Plinth does not keep it", a))
+			r.markAndNote(object, path, ByHand, fmt.Sprintf("%v lies in no pool that the Service may use: add it to one, or Plinth does not keep it", a))
 		}
 	}
 	r.home(object, service)
@@ -74,8 +71,7 @@ func (d *draft) otherClass(object *object, s *corev1.Service) bool {
 	if class == nil || *class == "plinth.dev/bgp" {
 		return false
 	}
-	object.mark(noted, "spec.loadBalancerClass")
-	d.note(object, "spec.loadBalancerClass", ByHand, fmt.Sprintf("Plinth does not answer class %s, and the class of a Service cannot be changed: make it again, with loadBalancerClass plinth.dev/bgp or without one", *class))
+	d.markAndNote(object, "spec.loadBalancerClass", ByHand, fmt.Sprintf("Plinth does not answer class %s, and the class of a Service cannot be changed: make it again, with loadBalancerClass plinth.dev/bgp or without one", *class))
 	return true
 }
 
@@ -99,7 +95,5 @@ func (r *kubeVIPReader) home(object *object, service *corev1.Service) {
 	if host == "" || !slices.ContainsFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Via == inventory.ViaLink }) {
 		return
 	}
-	path := join("metadata.annotations", kubeVIPHost)
-	object.mark(noted, path)
-	r.note(object, path, ByHand, fmt.Sprintf("for the VIP to stay where it is: kubectl -n %s annotate service %s plinth.dev/home=%s", service.Namespace, service.Name, host))
+	r.markAndNote(object, join("metadata.annotations", kubeVIPHost), ByHand, fmt.Sprintf("for the VIP to stay where it is: kubectl -n %s annotate service %s plinth.dev/home=%s", service.Namespace, service.Name, host))
 }

@@ -81,8 +81,7 @@ func (r *metalLBReader) readProfiles() {
 			if receive > transmit {
 				path, of = "spec.transmitInterval", transmit
 			}
-			object.mark(noted, path)
-			r.note(object, path, NoCounterpart, fmt.Sprintf("%d ms; Plinth has one interval for both ways, %d ms", of, max(receive, transmit)))
+			r.markAndNote(object, path, NoCounterpart, fmt.Sprintf("%d ms; Plinth has one interval for both ways, %d ms", of, max(receive, transmit)))
 		}
 		r.drop(object, "spec.echoInterval", "Plinth has no BFD echo")
 		r.dropUnless(object, "spec.echoMode", "false", "Plinth has no BFD echo: failures are found by control packets")
@@ -117,8 +116,7 @@ func (r *metalLBReader) readAliases() {
 			path := fmt.Sprintf("spec.communities[%d]", i)
 			value, err := inventory.ParseCommunity(alias.Value)
 			if err != nil {
-				object.mark(noted, path)
-				r.note(object, path, NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
+				r.markAndNote(object, path, NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
 				continue
 			}
 			if known, err := inventory.ParseCommunity(strings.ToLower(strings.ReplaceAll(alias.Name, "_", "-"))); err == nil && known == value {
@@ -181,8 +179,7 @@ const mostPriority = 999_000
 
 func (r *metalLBReader) priority(o *object, given int) int {
 	if given < 0 || given > mostPriority {
-		o.mark(noted, "spec.serviceAllocation.priority")
-		r.note(o, "spec.serviceAllocation.priority", NoCounterpart, fmt.Sprintf("%d; an inventory has 1000000 at most, and the pool gets %d", given, max(0, min(given, mostPriority))))
+		r.markAndNote(o, "spec.serviceAllocation.priority", NoCounterpart, fmt.Sprintf("%d; an inventory has 1000000 at most, and the pool gets %d", given, max(0, min(given, mostPriority))))
 	}
 	return max(0, min(given, mostPriority))
 }
@@ -227,9 +224,7 @@ func (r *metalLBReader) ranges(object *object, pool string, addresses []string) 
 	for i, text := range addresses {
 		one, err := r.takeRange(text, pool)
 		if err != nil {
-			path := fmt.Sprintf("spec.addresses[%d]", i)
-			object.mark(noted, path)
-			r.note(object, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			r.markAndNote(object, fmt.Sprintf("spec.addresses[%d]", i), NotValid, fmt.Sprintf("%v: it is left out", err))
 			continue
 		}
 		all = append(all, one)
@@ -255,8 +250,7 @@ func (d *draft) buggy(object *object, path string, ranges []inventory.Range) (al
 				continue
 			}
 			if len(all) == buggyAtMost {
-				object.mark(noted, path)
-				d.note(object, path, NoCounterpart, fmt.Sprintf("the pool has addresses that end with .0 and .255 in more than %d places; exclude those that are not to be given", buggyAtMost))
+				d.markAndNote(object, path, NoCounterpart, fmt.Sprintf("the pool has addresses that end with .0 and .255 in more than %d places; exclude those that are not to be given", buggyAtMost))
 				return nil
 			}
 			all = append(all, inventory.Range{First: addr, Last: addr})
@@ -297,16 +291,12 @@ func (r *metalLBReader) addPools() {
 // missing notes pools that an advertisement names and that are not there.
 func (r *metalLBReader) missing(advertisement advertisement) {
 	o := advertisement.object
-	tell := func(path, message string) {
-		o.mark(noted, path)
-		r.note(o, path, NotValid, message)
-	}
 	for i, name := range advertisement.pools {
 		path := fmt.Sprintf("spec.ipAddressPools[%d]", i)
 		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.object.name == name }) {
-			tell(path, fmt.Sprintf("there is no IPAddressPool %q in what was read", name))
+			r.markAndNote(o, path, NotValid, fmt.Sprintf("there is no IPAddressPool %q in what was read", name))
 		} else if slices.Contains(advertisement.pools[:i], name) {
-			tell(path, "is there twice")
+			r.markAndNote(o, path, NotValid, "is there twice")
 		}
 	}
 	labels, named := make([]map[string]string, len(r.pools)), make([]bool, len(r.pools))
@@ -314,7 +304,7 @@ func (r *metalLBReader) missing(advertisement advertisement) {
 		labels[i], named[i] = p.labels, slices.Contains(advertisement.pools, p.object.name)
 	}
 	for _, idle := range idleParts(func(i int) string { return fmt.Sprintf("spec.ipAddressPoolSelectors[%d]", i) }, "IPAddressPool", selectors(advertisement.by), labels, named) {
-		tell(idle.path, idle.message)
+		r.markAndNote(o, idle.path, NotValid, idle.message)
 	}
 }
 

@@ -181,9 +181,7 @@ func (r *metalLBReader) communities(advertisement advertisement) inventory.Commu
 		}
 		community, err := inventory.ParseCommunity(text)
 		if err != nil {
-			path := fmt.Sprintf("spec.communities[%d]", i)
-			advertisement.object.mark(noted, path)
-			r.note(advertisement.object, path, NotValid, fmt.Sprintf("there is no Community that is named %q, and it is none itself: it is left out", text))
+			r.markAndNote(advertisement.object, fmt.Sprintf("spec.communities[%d]", i), NotValid, fmt.Sprintf("there is no Community that is named %q, and it is none itself: it is left out", text))
 			continue
 		}
 		all = append(all, community)
@@ -198,16 +196,13 @@ func (r *metalLBReader) told(advertisement advertisement) (names []string) {
 			names = append(names, name)
 			continue
 		}
-		path := fmt.Sprintf("spec.peers[%d]", i)
-		advertisement.object.mark(noted, path)
-		r.note(advertisement.object, path, NotValid, fmt.Sprintf("there is no router for BGPPeer %q", peer))
+		r.markAndNote(advertisement.object, fmt.Sprintf("spec.peers[%d]", i), NotValid, fmt.Sprintf("there is no router for BGPPeer %q", peer))
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	for _, peer := range slices.Sorted(maps.Keys(r.routers)) {
 		if name := r.routers[peer]; slices.Contains(names, name) && !slices.Contains(advertisement.peers, peer) {
-			advertisement.object.mark(noted, "spec.peers")
-			r.note(advertisement.object, "spec.peers", Differs, fmt.Sprintf("BGPPeer %q is router %s, too: the machines of both announce to it. advertise.racks of the pool chooses some", peer, name))
+			r.markAndNote(advertisement.object, "spec.peers", Differs, fmt.Sprintf("BGPPeer %q is router %s, too: the machines of both announce to it. advertise.racks of the pool chooses some", peer, name))
 		}
 	}
 	return names
@@ -233,8 +228,7 @@ func (r *metalLBReader) answer(pool *metalLBPool, all []advertisement) {
 		pool.chosen++
 		r.comment("spec.pools["+pool.pool.Name+"]", advertisement.object)
 		if len(pool.pool.Advertise) > 0 && pool.pool.Via != inventory.ViaLink {
-			advertisement.object.mark(noted, "spec")
-			r.note(advertisement.object, "spec", Differs, fmt.Sprintf("pool %s is announced over BGP, too: Plinth announces an address one way, and takes BGP", pool.pool.Name))
+			r.markAndNote(advertisement.object, "spec", Differs, fmt.Sprintf("pool %s is announced over BGP, too: Plinth announces an address one way, and takes BGP", pool.pool.Name))
 			continue
 		}
 		pool.pool.Via = inventory.ViaLink

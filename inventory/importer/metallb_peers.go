@@ -120,8 +120,7 @@ func (r *metalLBReader) joinPeer(p metalLBPeer, first madePeer) {
 		case same:
 			object.mark(meaningless, path)
 		case object.has(path):
-			object.override(path)
-			r.note(object, path, Differs, fmt.Sprintf("router %s has one kind of session with all machines: what %v says of it counts", first.router, first.object))
+			r.overrideAndNote(object, path, Differs, fmt.Sprintf("router %s has one kind of session with all machines: what %v says of it counts", first.router, first.object))
 		default:
 			unsaid = append(unsaid, path)
 		}
@@ -156,15 +155,13 @@ func (r *metalLBReader) ourASN(peer madePeer, all []madePeer) (asn inventory.ASN
 	}
 	for _, other := range all {
 		if seen := inventory.ASN(cmp.Or(other.spec.LocalASN, other.spec.MyASN)); seen != local && meetRacks(peer.racks, other.racks) {
-			peer.object.mark(noted, "spec.localASN")
-			r.note(peer.object, "spec.localASN", Differs, fmt.Sprintf("the router expects AS %v of the machines, and %v has them show %v: the machines of a rack have one AS number, and the session does not come up until the router expects %v, or the rack has asn: %v",
+			r.markAndNote(peer.object, "spec.localASN", Differs, fmt.Sprintf("the router expects AS %v of the machines, and %v has them show %v: the machines of a rack have one AS number, and the session does not come up until the router expects %v, or the rack has asn: %v",
 				local, other.object, seen, mine, local))
 			return mine, "spec.myASN"
 		}
 	}
 	peer.object.mark(carried, "spec.localASN")
-	peer.object.mark(noted, "spec.myASN")
-	r.note(peer.object, "spec.myASN", Differs, fmt.Sprintf("the machines have the AS number that the router sees, %v (localASN), and no other one behind it", local))
+	r.markAndNote(peer.object, "spec.myASN", Differs, fmt.Sprintf("the machines have the AS number that the router sees, %v (localASN), and no other one behind it", local))
 	return local, "spec.localASN"
 }
 
@@ -225,8 +222,7 @@ func (r *metalLBReader) session(peer metalLBPeer, to *inventory.SessionOptions) 
 	if spec.BFDProfile != "" {
 		name, ok := r.profiles[spec.BFDProfile]
 		if !ok {
-			object.mark(noted, "spec.bfdProfile")
-			r.note(object, "spec.bfdProfile", NotValid, fmt.Sprintf("there is no BFDProfile %q in what was read: the session is without BFD", spec.BFDProfile))
+			r.markAndNote(object, "spec.bfdProfile", NotValid, fmt.Sprintf("there is no BFDProfile %q in what was read: the session is without BFD", spec.BFDProfile))
 		} else {
 			to.BFD = inventory.Some(name)
 		}
@@ -248,8 +244,7 @@ func (r *metalLBReader) holdTime(p metalLBPeer, to *inventory.SessionOptions) {
 	case hold.Duration >= 3*time.Second && hold.Duration <= math.MaxUint16*time.Second && hold.Duration%time.Second == 0:
 		to.HoldTime = inventory.Some(hold.Duration)
 	default:
-		object.mark(noted, path)
-		r.note(object, path, NoCounterpart, fmt.Sprintf("a hold time of %v; Plinth has whole seconds from 3 to 65535, and the session gets 9s", hold.Duration))
+		r.markAndNote(object, path, NoCounterpart, fmt.Sprintf("a hold time of %v; Plinth has whole seconds from 3 to 65535, and the session gets 9s", hold.Duration))
 	}
 }
 

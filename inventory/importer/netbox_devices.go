@@ -92,11 +92,9 @@ func (r *netboxReader) serial(object *object, machine *inventory.Machine) {
 	switch serial := object.text("serial"); {
 	case serial == "" || object.at("serial").Tag == "!!null":
 	case r.serials[serial] > 1:
-		object.mark(noted, "serial")
-		r.note(object, "serial", NotValid, fmt.Sprintf("%q is that of %d devices: the machine's id is its name", serial, r.serials[serial]))
+		r.markAndNote(object, "serial", NotValid, fmt.Sprintf("%q is that of %d devices: the machine's id is its name", serial, r.serials[serial]))
 	case !machineID.MatchString(serial):
-		object.mark(noted, "serial")
-		r.note(object, "serial", NotValid, fmt.Sprintf("%q is nothing that an id is made of: the machine's id is its name", serial))
+		r.markAndNote(object, "serial", NotValid, fmt.Sprintf("%q is nothing that an id is made of: the machine's id is its name", serial))
 	default:
 		machine.ID = serial
 		object.mark(carried, "serial")
@@ -126,8 +124,7 @@ func (r *netboxReader) addresses(object *object, machine *inventory.Machine) {
 // tellAt notes the text that a reference is read by.
 func (r *netboxReader) tellAt(o *object, key string, code Code, message string) {
 	path, _ := r.ref(o, key)
-	o.mark(noted, path)
-	r.note(o, path, code, message)
+	r.markAndNote(o, path, code, message)
 }
 
 // rackKey returns the key of a rack, with its site where needed: racks of several sites may have one name.
@@ -149,8 +146,7 @@ func (r *netboxReader) rackOf(object *object) string {
 	} else {
 		r.inv.Region = cmp.Or(r.inv.Region, site)
 		if path, _ := r.ref(object, "site"); site != "" && r.inv.Region != site {
-			object.mark(noted, path)
-			r.note(object, path, Differs, fmt.Sprintf("%q; another source says region %q, and an inventory has one: this one is left out", site, r.inv.Region))
+			r.markAndNote(object, path, Differs, fmt.Sprintf("%q; another source says region %q, and an inventory has one: this one is left out", site, r.inv.Region))
 		}
 	}
 	key := r.rackKey(object, given)
@@ -184,8 +180,7 @@ func (r *netboxReader) position(object *object, machine *inventory.Machine) {
 	}
 	object.mark(carried, "position")
 	tell := func(format string, args ...any) {
-		object.mark(noted, "position")
-		r.note(object, "position", NoCounterpart, fmt.Sprintf(format, args...))
+		r.markAndNote(object, "position", NoCounterpart, fmt.Sprintf(format, args...))
 	}
 	unit, err := strconv.ParseFloat(node.Value, 64)
 	if err != nil || unit < 1 || unit > 100 || unit != float64(int(unit)) {
@@ -229,8 +224,7 @@ func (r *netboxReader) asnIn(object *object) inventory.ASN {
 	}
 	asn, err := strconv.ParseUint(n.Value, 10, 32)
 	if err != nil || asn == 0 {
-		object.mark(noted, "custom_fields.asn")
-		r.note(object, "custom_fields.asn", NotValid, "is no AS number: it is left out")
+		r.markAndNote(object, "custom_fields.asn", NotValid, "is no AS number: it is left out")
 		return 0
 	}
 	object.mark(carried, "custom_fields.asn")
@@ -243,8 +237,7 @@ func (r *netboxReader) asnOf(object *object, rack string) {
 	switch have := r.asns[rack]; {
 	case asn == 0 || have == asn:
 	case have != 0:
-		object.mark(noted, "custom_fields.asn")
-		r.note(object, "custom_fields.asn", Differs, fmt.Sprintf("%v; other machines of rack %s have %v, and a rack has one AS number: the first one's is taken", asn, rack, have))
+		r.markAndNote(object, "custom_fields.asn", Differs, fmt.Sprintf("%v; other machines of rack %s have %v, and a rack has one AS number: the first one's is taken", asn, rack, have))
 	default:
 		r.asns[rack] = asn
 	}
@@ -274,8 +267,7 @@ func (r *netboxReader) rackHeights() {
 		rack := r.rack(name)
 		for i := range rack.Machines {
 			if m := &rack.Machines[i]; m.Unit > height {
-				object.mark(noted, "u_height")
-				r.note(object, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", m.Name, m.Unit))
+				r.markAndNote(object, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", m.Name, m.Unit))
 				height = 0
 				break
 			}

@@ -31,8 +31,7 @@ func (r *netboxReader) prefixes() {
 		_, status := r.ref(item, "status")
 		switch {
 		case err != nil:
-			item.mark(noted, "prefix")
-			r.note(item, "prefix", NotValid, "is no prefix: it is left out")
+			r.markAndNote(item, "prefix", NotValid, "is no prefix: it is left out")
 		case r.isFor(item, netboxPool):
 			pools = append(pools, item)
 		case r.isFor(item, netboxPods):
@@ -95,11 +94,9 @@ func (r *netboxReader) pods(object *object, prefix netip.Prefix) {
 	sameFamily := func(have netip.Prefix) bool { return have.Addr().Is4() == prefix.Addr().Is4() }
 	switch {
 	case !r.options.PodNetwork:
-		object.mark(noted, "prefix")
-		r.note(object, "prefix", NoCounterpart, "a CNI gives pods their addresses; with --pod-network Plinth does, of this prefix")
+		r.markAndNote(object, "prefix", NoCounterpart, "a CNI gives pods their addresses; with --pod-network Plinth does, of this prefix")
 	case slices.ContainsFunc(r.inv.PodNetwork.CIDRs, sameFamily):
-		object.mark(noted, "prefix")
-		r.note(object, "prefix", Differs, "another prefix of the same family is for pods, too, and an inventory has one: the first is taken")
+		r.markAndNote(object, "prefix", Differs, "another prefix of the same family is for pods, too, and an inventory has one: the first is taken")
 	default:
 		object.mark(carried, "prefix")
 		if r.inv.PodNetwork.Mode == "" {
@@ -123,8 +120,7 @@ func (r *netboxReader) pool(object *object) {
 	}
 	one, err := r.takeRange(object.text("prefix"), name)
 	if err != nil {
-		object.mark(noted, "prefix")
-		r.note(object, "prefix", NotValid, fmt.Sprintf("%v: it is left out", err))
+		r.markAndNote(object, "prefix", NotValid, fmt.Sprintf("%v: it is left out", err))
 		return
 	}
 	object.mark(carried, "prefix")

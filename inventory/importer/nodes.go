@@ -167,8 +167,7 @@ func (r *nodeReader) addresses(obj *object, node *corev1.Node, machine *inventor
 		why := r.unusable(addr, *machine)
 		switch {
 		case address.Type == corev1.NodeHostName && hostname:
-			obj.mark(noted, path)
-			r.note(obj, path, Differs, fmt.Sprintf("Hostname %q is a second one, and a machine has one", address.Address))
+			r.markAndNote(obj, path, Differs, fmt.Sprintf("Hostname %q is a second one, and a machine has one", address.Address))
 		case address.Type == corev1.NodeHostName:
 			hostname = true
 			machine.Hostname = address.Address
@@ -177,18 +176,15 @@ func (r *nodeReader) addresses(obj *object, node *corev1.Node, machine *inventor
 				obj.mark(meaningless, path)
 			}
 		case why != "" && err == nil:
-			obj.mark(noted, path)
-			r.note(obj, path, NotValid, fmt.Sprintf("%s %v %s: it is left out", address.Type, addr, why))
+			r.markAndNote(obj, path, NotValid, fmt.Sprintf("%s %v %s: it is left out", address.Type, addr, why))
 		case address.Type == corev1.NodeInternalIP && err == nil:
 			machine.Addresses = append(machine.Addresses, addr)
 		case address.Type == corev1.NodeExternalIP && err == nil:
 			machine.ExternalAddresses = append(machine.ExternalAddresses, addr)
 		case address.Type == corev1.NodeInternalDNS, address.Type == corev1.NodeExternalDNS:
-			obj.mark(noted, path)
-			r.note(obj, path, NoCounterpart, fmt.Sprintf("%s %q: machines have addresses and a hostname", address.Type, address.Address))
+			r.markAndNote(obj, path, NoCounterpart, fmt.Sprintf("%s %q: machines have addresses and a hostname", address.Type, address.Address))
 		default:
-			obj.mark(noted, path)
-			r.note(obj, path, NotValid, fmt.Sprintf("%s %q is no address that a machine can have", address.Type, address.Address))
+			r.markAndNote(obj, path, NotValid, fmt.Sprintf("%s %q is no address that a machine can have", address.Type, address.Address))
 		}
 	}
 }
@@ -214,9 +210,7 @@ func (r *nodeReader) podCIDRs(obj *object, n *corev1.Node, machine *inventory.Ma
 	for i, text := range n.Spec.PodCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			path := fmt.Sprintf("spec.podCIDRs[%d]", i)
-			obj.mark(noted, path)
-			r.note(obj, path, NotValid, fmt.Sprintf("%q is not a prefix", text))
+			r.markAndNote(obj, fmt.Sprintf("spec.podCIDRs[%d]", i), NotValid, fmt.Sprintf("%q is not a prefix", text))
 			continue
 		}
 		machine.PodCIDRs = append(machine.PodCIDRs, prefix.Masked())
@@ -231,8 +225,7 @@ func (r *nodeReader) labels(obj *object, n *corev1.Node, machine *inventory.Mach
 		case key == corev1.LabelInstanceTypeStable, key == corev1.LabelTopologyZone, key == r.rackBy:
 			obj.mark(carried, path)
 		case key == corev1.LabelTopologyRegion && value != r.region:
-			obj.mark(noted, path)
-			r.note(obj, path, Differs, fmt.Sprintf("%q; other Nodes have another region, and an inventory has one: it is left out, and Plinth will write its own", value))
+			r.markAndNote(obj, path, Differs, fmt.Sprintf("%q; other Nodes have another region, and an inventory has one: it is left out, and Plinth will write its own", value))
 		case key == corev1.LabelTopologyRegion:
 			obj.mark(carried, path)
 		case r.options.Labels && !ofKubernetes(key):
@@ -313,9 +306,7 @@ func (r *nodeReader) rackOf(obj *object, n *corev1.Node, addresses []netip.Addr)
 	}
 	name, sameZone := r.rackFor(value, value, zone, func(message string) { r.note(obj, join("metadata.labels", r.rackBy), Renamed, message) })
 	if !sameZone {
-		path := join("metadata.labels", corev1.LabelTopologyZone)
-		obj.mark(noted, path)
-		r.note(obj, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.draft.rack(name).Zone))
+		r.markAndNote(obj, join("metadata.labels", corev1.LabelTopologyZone), Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.draft.rack(name).Zone))
 	}
 	return name
 }

@@ -25,11 +25,22 @@ func (b *notebook) tell(severity Severity, o *object, path string, code Code, me
 	b.notes = append(b.notes, Note{Position: o.position(path), Severity: severity, Code: code, Object: o.String(), Path: path, Message: message, of: o})
 }
 
+// markAndNote notes the fields at and below a path that nothing was made of.
+func (b *notebook) markAndNote(o *object, path string, code Code, message string) {
+	o.mark(noted, path)
+	b.note(o, path, code, message)
+}
+
+// overrideAndNote is markAndNote in the place of earlier marks on what is below the path.
+func (b *notebook) overrideAndNote(o *object, path string, code Code, message string) {
+	o.override(path)
+	b.note(o, path, code, message)
+}
+
 // drop notes that fields are not carried over, as far as they are written.
 func (b *notebook) drop(o *object, path, message string) {
 	if o.has(path) {
-		o.mark(noted, path)
-		b.note(o, path, NoCounterpart, message)
+		b.markAndNote(o, path, NoCounterpart, message)
 	}
 }
 
@@ -75,8 +86,7 @@ func (b *notebook) namesSecret(obj *object, path, name string) bool {
 	if obj.fates[path] == noted {
 		return false // of another session
 	}
-	obj.mark(noted, path)
-	b.note(obj, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
+	b.markAndNote(obj, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
 	return false
 }
 

@@ -59,8 +59,7 @@ func (d *draft) peerRacks() {
 func (d *draft) tellPlaces(p peering) {
 	for _, path := range p.places {
 		if p.object.has(path) {
-			p.object.override(path)
-			d.note(p.object, path, Differs, fmt.Sprintf("all machines have sessions with router %s, as another object says: it is no rack's own", p.router))
+			d.overrideAndNote(p.object, path, Differs, fmt.Sprintf("all machines have sessions with router %s, as another object says: it is no rack's own", p.router))
 		}
 	}
 }

@@ -48,8 +48,7 @@ func (p places) of(object *object, path string, all []inventory.Selector) []stri
 		p.tellIdle(object, path, all)
 		return p.ofNodes(chosenBy(all), func(code Code, format string, args ...any) {
 			for _, field := range selectorFields(object, path) {
-				object.override(field)
-				p.note(object, field, code, fmt.Sprintf(format, args...))
+				p.overrideAndNote(object, field, code, fmt.Sprintf(format, args...))
 			}
 		})
 	}
@@ -58,8 +57,7 @@ func (p places) of(object *object, path string, all []inventory.Selector) []stri
 		values, ok := valuesOf(s, p.label)
 		if !ok {
 			for _, field := range selectorFields(object, path) {
-				object.override(field)
-				p.note(object, field, Differs, fmt.Sprintf("%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label))
+				p.overrideAndNote(object, field, Differs, fmt.Sprintf("%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label))
 			}
 			return nil
 		}
@@ -130,13 +128,11 @@ func (p places) tellIdle(object *object, path string, all []inventory.Selector) 
 	}
 	for _, idle := range idleParts(at, "Node", all, labels, make([]bool, len(labels))) {
 		if where := idle.path; object.has(where) {
-			object.mark(noted, where)
-			p.note(object, where, NotValid, idle.message)
+			p.markAndNote(object, where, NotValid, idle.message)
 			continue
 		}
 		for _, field := range selectorFields(object, path) {
-			object.override(field)
-			p.note(object, field, NotValid, idle.message)
+			p.overrideAndNote(object, field, NotValid, idle.message)
 		}
 	}
 }

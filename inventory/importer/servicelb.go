@@ -111,8 +111,7 @@ func (r *serviceLBReader) service(obj *object, svc *corev1.Service, served bool)
 	}
 	if len(r.machines) == 0 && len(others) > 0 && !served {
 		r.passBy(obj)
-		obj.mark(noted, "status.loadBalancer")
-		r.note(obj, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
+		r.markAndNote(obj, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
 		return
 	}
 	if len(names) == 0 && !served || len(names) > 0 && len(others) > 0 {
@@ -121,8 +120,7 @@ func (r *serviceLBReader) service(obj *object, svc *corev1.Service, served bool)
 	}
 	obj.markIdle()
 	if path, asked := askedAddresses(svc); !r.otherClass(obj, svc) && len(asked) > 0 {
-		obj.mark(noted, path)
-		r.note(obj, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
+		r.markAndNote(obj, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
 	}
 	slices.Sort(names)
 	whose := "its addresses are those of machines"
@@ -145,8 +143,7 @@ func (r *serviceLBReader) labels(obj *object, above string) {
 		switch message := serviceLBNoted[strings.TrimSuffix(rest, "]")]; {
 		case !ok:
 		case message == "":
-			obj.mark(noted, label.path)
-			r.note(obj, label.path, UnknownField, "is not known here, and not carried over")
+			r.markAndNote(obj, label.path, UnknownField, "is not known here, and not carried over")
 		default:
 			r.drop(obj, label.path, message)
 		}

@@ -105,8 +105,7 @@ func ofSomebody(all []inventory.Advertise, from []*statement) (out []inventory.A
 func (d *draft) tellIdle(all []*statement) {
 	for _, statement := range all {
 		if statement.never {
-			statement.object.override(statement.path)
-			d.note(statement.object, statement.path, NotValid, "chooses no Service: what it asks of labels contradicts itself")
+			d.overrideAndNote(statement.object, statement.path, NotValid, "chooses no Service: what it asks of labels contradicts itself")
 			continue
 		}
 		if len(statement.idle) == 0 {
