@@ -100,11 +100,7 @@ func (r *ansibleReader) host(one *ansibleHost) {
 		machine.OwnState, machine.State = inventory.StatePlanned, inventory.StatePlanned
 		r.note(obj, "", Guessed, "no variable of the host has an address (ip, access_ip, ansible_host): the machine is planned. Give it its addresses, and take the state away")
 	}
-	to := r.rack(machine.Rack)
-	to.Machines = append(to.Machines, machine)
-	for _, o := range one.objects {
-		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", machine.Rack, machine.Name), o)
-	}
+	r.addMachine(machine, one.objects...)
 }
 
 // isMade returns a text for a note where a host's machine is there already; empty: it is not. Another source may have it by another name, with the host's address.
@@ -206,36 +202,37 @@ func (r *ansibleReader) otherAddress(v ansibleVar, m *inventory.Machine) {
 	}
 }
 
+// isOf reports whether a variable is there, and of a kind of nodes. A note tells of a text.
+func (r *ansibleReader) isOf(v ansibleVar, kind yaml.Kind, otherwise string) bool {
+	if v.node == nil || v.node.Kind == kind {
+		return v.node != nil
+	}
+	if _, ok := r.value(v); ok {
+		r.tellOnce(v.object, v.path(), NotValid, otherwise)
+	}
+	return false
+}
+
 // labels are kubespray's node_labels, without those that Kubernetes or the inventory keeps.
 func (r *ansibleReader) labels(vars map[string]ansibleVar, machine *inventory.Machine) {
 	variable := vars["node_labels"]
-	if variable.node == nil {
+	if !r.isOf(variable, yaml.MappingNode, "is no mapping of labels: it is left out") {
 		return
 	}
-	if variable.node.Kind != yaml.MappingNode {
-		if _, ok := r.value(variable); ok {
-			r.tellOnce(variable.object, variable.path(), NotValid, "is no mapping of labels: it is left out")
-		}
-		return
-	}
-	for from := 0; from+1 < len(variable.node.Content); from += 2 {
-		key := variable.node.Content[from].Value
-		path := join(variable.path(), key)
+	for label, value := range pairs(variable.node) {
+		key, path := label.Value, join(variable.path(), label.Value)
 		if ofKubernetes(key) {
 			r.tellOnce(variable.object, path, NoCounterpart, "a label of Kubernetes' or Plinth's own: it is not written, and stays on the Node. Zone and rack are said by the rack")
 			continue
 		}
-		text, ok := r.textAt(variable, path, variable.node.Content[from+1])
+		text, ok := r.textAt(variable, path, value)
 		switch {
 		case !ok:
 		case !labelKey.MatchString(key) || !labelValue.MatchString(text):
 			r.tellOnce(variable.object, path, NotValid, fmt.Sprintf("%s=%s is no label: it is left out", key, text))
 		default:
 			variable.object.mark(carried, path)
-			if machine.Labels == nil {
-				machine.Labels = map[string]string{}
-			}
-			machine.Labels[key] = text
+			put(&machine.Labels, key, text)
 		}
 	}
 }
@@ -243,13 +240,7 @@ func (r *ansibleReader) labels(vars map[string]ansibleVar, machine *inventory.Ma
 // taints are kubespray's node_taints: texts of the form key=value:effect.
 func (r *ansibleReader) taints(vars map[string]ansibleVar, machine *inventory.Machine) {
 	variable := vars["node_taints"]
-	if variable.node == nil {
-		return
-	}
-	if variable.node.Kind != yaml.SequenceNode {
-		if _, ok := r.value(variable); ok {
-			r.tellOnce(variable.object, variable.path(), NotValid, "is no list of taints: it is left out")
-		}
+	if !r.isOf(variable, yaml.SequenceNode, "is no list of taints: it is left out") {
 		return
 	}
 	for i, n := range variable.node.Content {

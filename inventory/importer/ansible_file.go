@@ -115,9 +115,9 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 func variablesIn(source string, given *yaml.Node) (vars *yaml.Node, notes Notes) {
 	kept := *given
 	kept.Content = nil
-	for i := 0; i+1 < len(given.Content); i += 2 {
-		if key := given.Content[i]; variableName.MatchString(key.Value) {
-			kept.Content = append(kept.Content, key, given.Content[i+1])
+	for key, value := range pairs(given) {
+		if variableName.MatchString(key.Value) {
+			kept.Content = append(kept.Content, key, value)
 		} else {
 			notes = append(notes, ansibleNote(source, key, Told, NotValid, "is no name of a variable, which has letters, digits and _: it is not read"))
 		}
@@ -205,8 +205,8 @@ func (e *ansibleEntry) set(key, value *yaml.Node) {
 func (f *ansibleInventory) groupVars(group, given *yaml.Node) {
 	vars, bad := variablesIn(f.source, given)
 	f.notes = append(f.notes, bad...)
-	for i := 0; i+1 < len(vars.Content); i += 2 {
-		entryOf(&f.groups, group).set(vars.Content[i], vars.Content[i+1])
+	for key, value := range pairs(vars) {
+		entryOf(&f.groups, group).set(key, value)
 	}
 }
 
@@ -231,9 +231,9 @@ func (f *ansibleInventory) host(pattern *yaml.Node, group *yaml.Node, vars *yaml
 		if group != nil && group.Value != "all" && group.Value != "ungrouped" {
 			addNode(&entry.groups, scalar(group.Value, pattern.Line, pattern.Column))
 		}
-		for i := 0; i+1 < len(vars.Content); i += 2 {
-			own, _ := plain(vars.Content[i+1]) // of this host, and plain already
-			entry.set(vars.Content[i], own)
+		for key, value := range pairs(vars) {
+			own, _ := plain(value) // of this host, and plain already
+			entry.set(key, own)
 		}
 	}
 }

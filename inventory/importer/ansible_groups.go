@@ -101,10 +101,8 @@ func (t *ansibleTree) index() {
 
 // listed are the scalars of a list, with their places in the object.
 func listed(o *object, key string) (names []string, edges []edge) {
-	if n := o.at(key); n != nil {
-		for i, item := range n.Content {
-			names, edges = append(names, item.Value), append(edges, edge{o, fmt.Sprintf("%s[%d]", key, i)})
-		}
+	for i, item := range contentOf(o.at(key)) {
+		names, edges = append(names, item.Value), append(edges, edge{o, fmt.Sprintf("%s[%d]", key, i)})
 	}
 	return names, edges
 }
@@ -165,13 +163,8 @@ func (t *ansibleTree) varsOf(host *ansibleHost, without edge) map[string]ansible
 }
 
 func addVars(vars map[string]ansibleVar, object *object) {
-	node := object.at("vars")
-	if node == nil || node.Kind != yaml.MappingNode {
-		return
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		name := node.Content[i].Value
-		vars[name] = ansibleVar{object, name, node.Content[i+1]}
+	for key, value := range pairs(object.at("vars")) {
+		vars[key.Value] = ansibleVar{object, key.Value, value}
 	}
 }
 

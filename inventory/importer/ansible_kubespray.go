@@ -20,26 +20,26 @@ func (p *ansiblePools) communities(variable ansibleVar) {
 		p.aliases[name], _ = inventory.ParseCommunity(text)
 	}
 	path := variable.path() + ".layer3.communities"
-	eachOf(child2(variable.node, "layer3", "communities"), func(name string, n *yaml.Node) {
-		at := join(path, name)
+	for name, n := range pairs(child(child(variable.node, "layer3"), "communities")) {
+		at := join(path, name.Value)
 		text, ok := p.textAt(variable, at, n)
 		if !ok {
-			return
+			continue
 		}
 		value, err := inventory.ParseCommunity(text)
 		if err != nil {
 			p.tellOnce(variable.object, at, NotValid, fmt.Sprintf("%v: it is left out", err))
-			return
+			continue
 		}
-		p.aliases[name] = value
-	})
+		p.aliases[name.Value] = value
+	}
 }
 
 // kubesprayPeers makes routers of the peers. What a peer says of pools kubespray writes without the peer's name: it is for all routers.
 func (p *ansiblePools) kubesprayPeers(variable ansibleVar, made map[string]*inventory.Pool) {
-	eachOf(child2(variable.node, "layer3", "metallb_peers"), func(given string, body *yaml.Node) {
-		path := join(variable.path()+".layer3.metallb_peers", given)
-		p.kubesprayRouter(variable, path, given, body)
+	for given, body := range pairs(child(child(variable.node, "layer3"), "metallb_peers")) {
+		path := join(variable.path()+".layer3.metallb_peers", given.Value)
+		p.kubesprayRouter(variable, path, given.Value, body)
 		advertisements := p.advertisementsOf(variable, path, body)
 		names, paths := p.texts(variable, path+".address_pool", child(body, "address_pool"))
 		for i, name := range names {
@@ -53,7 +53,7 @@ func (p *ansiblePools) kubesprayPeers(variable ansibleVar, made map[string]*inve
 				pool.Advertise = append(pool.Advertise, advertisements...)
 			}
 		}
-	})
+	}
 	for _, pool := range p.inOrder(variable, made) {
 		p.unite(variable.object, pool.Pool, nil) // that two peers name one pool is how kubespray is told of two routers: no note says that one of them would do
 	}
@@ -89,7 +89,7 @@ func (p *ansiblePools) setting(variable ansibleVar, path string, n *yaml.Node) (
 // orDefault returns a setting of a peer's session, or else the default of all peers.
 func (p *ansiblePools) orDefault(v ansibleVar, path string, body *yaml.Node, key string) (text, at string, ok bool) {
 	n, at := child(body, key), join(path, key)
-	if defaults := child2(v.node, "layer3", "defaults"); n == nil && defaults != nil {
+	if defaults := child(child(v.node, "layer3"), "defaults"); n == nil && defaults != nil {
 		n, at = child(defaults, key), v.path()+".layer3.defaults."+key
 	}
 	text, ok = p.setting(v, at, n)

@@ -149,30 +149,20 @@ type namedPool struct {
 
 // inOrder are the pools as they were written.
 func (p *ansiblePools) inOrder(v ansibleVar, made map[string]*inventory.Pool) (all []namedPool) {
-	eachOf(child(v.node, "address_pools"), func(name string, _ *yaml.Node) {
-		if pool := made[name]; pool != nil {
-			all = append(all, namedPool{pool, name})
+	for name := range pairs(child(v.node, "address_pools")) {
+		if pool := made[name.Value]; pool != nil {
+			all = append(all, namedPool{pool, name.Value})
 		}
-	})
+	}
 	return all
-}
-
-// eachOf calls a function with each key and value of a mapping.
-func eachOf(n *yaml.Node, do func(key string, value *yaml.Node)) {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		do(n.Content[i].Value, n.Content[i+1])
-	}
 }
 
 // kubesprayPools are the pools of metallb_config, without how they are announced.
 func (p *ansiblePools) kubesprayPools(variable ansibleVar) map[string]*inventory.Pool {
 	made := map[string]*inventory.Pool{}
-	eachOf(child(variable.node, "address_pools"), func(given string, body *yaml.Node) {
-		path := join(variable.path()+".address_pools", given)
-		name, same := p.newName(poolName, given)
+	for given, body := range pairs(child(variable.node, "address_pools")) {
+		path := join(variable.path()+".address_pools", given.Value)
+		name, same := p.newName(poolName, given.Value)
 		if !same {
 			p.note(variable.object, path, Renamed, fmt.Sprintf("Services that ask for the pool by name have to ask for %q", name))
 		}
@@ -185,10 +175,10 @@ func (p *ansiblePools) kubesprayPools(variable ansibleVar) map[string]*inventory
 		p.avoidBuggy(variable.object, path+".avoid_buggy_ips", child(body, "avoid_buggy_ips"), &pool)
 		if len(pool.Ranges) == 0 {
 			p.tellOnce(variable.object, path, NotValid, "has no address that a pool can have: it is left out")
-			return
+			continue
 		}
-		made[given] = &pool
-	})
+		made[given.Value] = &pool
+	}
 	return made
 }
 
@@ -204,13 +194,6 @@ func (p *ansiblePools) avoidBuggy(object *object, path string, n *yaml.Node, poo
 	if pool.Exclude = p.buggy(object, path, pool.Ranges); len(pool.Exclude) > 0 {
 		object.mark(carried, path)
 	}
-}
-
-func child2(n *yaml.Node, key, below string) *yaml.Node {
-	if n = child(n, key); n == nil {
-		return nil
-	}
-	return child(n, below)
 }
 
 // router is one, with the AS number of the machines.

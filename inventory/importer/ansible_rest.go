@@ -186,8 +186,8 @@ func (e *ansibleEffects) hasNode(group string) bool {
 
 // restOfVars are the variables of an object that nothing is known of. All others of it are marked.
 func (r *ansibleReader) restOfVars(obj *object) (unknown []ansibleVar) {
-	eachOf(obj.at("vars"), func(name string, node *yaml.Node) {
-		variable := ansibleVar{obj, name, node}
+	for key, node := range pairs(obj.at("vars")) {
+		name, variable := key.Value, ansibleVar{obj, key.Value, node}
 		message, worth := byHand[name]
 		switch {
 		case variable.decided():
@@ -205,7 +205,7 @@ func (r *ansibleReader) restOfVars(obj *object) (unknown []ansibleVar) {
 			obj.mark(meaningless, variable.path())
 			unknown = append(unknown, variable)
 		}
-	})
+	}
 	return unknown
 }
 

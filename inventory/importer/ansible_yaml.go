@@ -34,11 +34,8 @@ var groupKeys = []string{"hosts", "children", "vars"}
 
 // isAnsible reports whether a document is of groups: one of them has something that groups have, and none has other things alone.
 func isAnsible(root *yaml.Node) bool {
-	if root.Kind != yaml.MappingNode {
-		return false
-	}
-	for i := 1; i < len(root.Content); i += 2 {
-		if slices.ContainsFunc(groupKeys, func(key string) bool { return child(root.Content[i], key) != nil }) {
+	for _, body := range pairs(root) {
+		if slices.ContainsFunc(groupKeys, func(key string) bool { return child(body, key) != nil }) {
 			return true
 		}
 	}
@@ -53,12 +50,11 @@ func (f *ansibleInventory) groupsIn(all *yaml.Node, parent *yaml.Node) {
 		}
 		return
 	}
-	for i := 0; i+1 < len(all.Content); i += 2 {
-		name := all.Content[i]
+	for name, body := range pairs(all) {
 		if parent != nil && parent.Value != "all" {
 			addNode(&entryOf(&f.groups, parent).children, name)
 		}
-		f.groupIn(name, all.Content[i+1])
+		f.groupIn(name, body)
 	}
 }
 
@@ -71,8 +67,7 @@ func (f *ansibleInventory) groupIn(name, body *yaml.Node) {
 		}
 		return
 	}
-	for i := 0; i+1 < len(body.Content); i += 2 {
-		key, value := body.Content[i], body.Content[i+1]
+	for key, value := range pairs(body) {
 		switch {
 		case !slices.Contains(groupKeys, key.Value):
 			f.notes = append(f.notes, ansibleNote(f.source, key, Told, UnknownField, "is nothing that a group has: it is not read. Accepted are hosts, children and vars"))
@@ -91,8 +86,7 @@ func (f *ansibleInventory) groupIn(name, body *yaml.Node) {
 
 // hostsIn reads the hosts of a group.
 func (f *ansibleInventory) hostsIn(group, hosts *yaml.Node) {
-	for i := 0; i+1 < len(hosts.Content); i += 2 {
-		name, vars := hosts.Content[i], hosts.Content[i+1]
+	for name, vars := range pairs(hosts) {
 		if vars.Kind != yaml.MappingNode {
 			if vars.Tag != "!!null" {
 				f.refuse(vars, "is no mapping of variables of a host")

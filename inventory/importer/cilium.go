@@ -87,7 +87,7 @@ func readCilium(draft *draft) {
 	}
 	reader.leaveOutUnused()
 	reader.readPools()
-	reader.noBGP = len(clusters) == 0 && slices.ContainsFunc(policies, func(p decoded[ciliumPolicySpec]) bool {
+	reader.noBGP = len(clusters) == 0 && slices.ContainsFunc(policies, func(p ciliumDecoded[ciliumPolicySpec]) bool {
 		return p.value.Spec.LoadBalancerIPs && !reader.places.nobody(reader.nodes(p.value.Spec.NodeSelector))
 	})
 	told := reader.advertise()
@@ -104,18 +104,16 @@ func readCilium(draft *draft) {
 	}
 }
 
-// decoded is an object with what stands in it.
-type decoded[T any] struct {
+// ciliumDecoded is an object with what stands in it.
+type ciliumDecoded[T any] struct {
 	object *object
 	value  *ciliumObject[T]
 }
 
-func decodeAll[T any](r *ciliumReader, kind string) (all []decoded[T]) {
-	for _, o := range r.of(cilium, kind) {
-		if v, ok := decode[ciliumObject[T]](r.draft, o); ok {
-			o.mark(meaningless, "metadata.name")
-			all = append(all, decoded[T]{o, v})
-		}
+func decodeAll[T any](r *ciliumReader, kind string) (all []ciliumDecoded[T]) {
+	for o, v := range decoded[ciliumObject[T]](r.draft, cilium, kind) {
+		o.mark(meaningless, "metadata.name")
+		all = append(all, ciliumDecoded[T]{o, v})
 	}
 	return all
 }
@@ -219,10 +217,7 @@ func ownLabels(selector inventory.Selector) (labels inventory.Selector, special 
 	}
 	for key, value := range selector.MatchLabels {
 		if key != ciliumNamespace && key != ciliumName {
-			if labels.MatchLabels == nil {
-				labels.MatchLabels = map[string]string{}
-			}
-			labels.MatchLabels[key] = value
+			put(&labels.MatchLabels, key, value)
 		}
 	}
 	for _, req := range selector.MatchExpressions {
@@ -248,7 +243,7 @@ func (r *ciliumReader) announced(object *object, path string, s *metav1.LabelSel
 }
 
 // answer announces pools on the link where policies say so, and nothing says BGP.
-func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool) bool {
+func (r *ciliumReader) answer(policies []ciliumDecoded[ciliumPolicySpec], overBGP bool) bool {
 	any := false
 	var says []*statement
 	for _, p := range policies {

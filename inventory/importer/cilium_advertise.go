@@ -54,7 +54,7 @@ func (r *ciliumReader) advertise() (any bool) {
 }
 
 // tellFamilies notes configurations of peers that announce other things of IPv4 than of IPv6: in an inventory an advertisement is of both.
-func (r *ciliumReader) tellFamilies(all []decoded[ciliumAdvertisementSpec]) {
+func (r *ciliumReader) tellFamilies(all []ciliumDecoded[ciliumAdvertisementSpec]) {
 	for _, config := range r.configs {
 		if len(config.routers) == 0 {
 			continue
@@ -83,7 +83,7 @@ func (f ciliumFamily) carriesVIPs() bool {
 }
 
 // chooses are the names of the advertisements of a family.
-func (f ciliumFamily) chooses(all []decoded[ciliumAdvertisementSpec]) string {
+func (f ciliumFamily) chooses(all []ciliumDecoded[ciliumAdvertisementSpec]) string {
 	var names []string
 	for _, a := range all {
 		if f.Advertisements != nil && selector(*f.Advertisements).Matches(a.value.Metadata.Labels) {

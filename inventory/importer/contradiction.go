@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"maps"
 	"slices"
 
 	"plinth.dev/plinth/inventory"
@@ -39,12 +40,7 @@ func contradicts(selector inventory.Selector) bool {
 			answer.absent = true
 		}
 	}
-	for _, a := range byKey {
-		if a.never() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(byKey)), (*asked).never)
 }
 
 // oneOf asks for one of some values, besides what is asked already.

@@ -160,6 +160,14 @@ func newAdvertise() inventory.Advertise {
 	return inventory.Advertise{Aggregate: inventory.PrefixLengths{IPv4: 32, IPv6: 128}, LocalPref: 100}
 }
 
+// put sets a key of a map, which is made where there is none.
+func put[V any](to *map[string]V, key string, value V) {
+	if *to == nil {
+		*to = map[string]V{}
+	}
+	(*to)[key] = value
+}
+
 // complete fills in the defaults and whatever follows from the rest of a draft.
 func (d *draft) complete() {
 	inv := &d.inv

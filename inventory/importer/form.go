@@ -10,8 +10,8 @@ import (
 	"plinth.dev/plinth/inventory/document"
 )
 
-// form is how a source's documents are written where they are no objects of Kubernetes. Each part may be nil, and says with false that
-// something is not its own.
+// form is how a source's documents are written where they are no objects of Kubernetes. Text and files may be nil. A part says with
+// false that something is not its own.
 type form struct {
 	text  func(document.Document) ([]*object, Notes, bool)              // a whole document, which need not be YAML
 	page  func(source string, root *yaml.Node) ([]*object, Notes, bool) // one document of YAML
@@ -60,9 +60,6 @@ func asText(all []form, doc document.Document) ([]*object, Notes, bool) {
 // asPage asks each form for one document of YAML, which else is of Kubernetes.
 func asPage(all []form, source string, root *yaml.Node) ([]*object, Notes) {
 	for _, f := range all {
-		if f.page == nil {
-			continue
-		}
 		if objects, notes, ok := f.page(source, root); ok {
 			return objects, notes
 		}

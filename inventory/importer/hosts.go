@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -16,14 +17,7 @@ var (
 
 // machine is the one of a name, which another source or object made; nil: there is none.
 func (d *draft) machine(name string) *inventory.Machine {
-	for i := range d.inv.Racks {
-		for j := range d.inv.Racks[i].Machines {
-			if m := &d.inv.Racks[i].Machines[j]; m.Name == name {
-				return m
-			}
-		}
-	}
-	return nil
+	return d.machineWith(func(m inventory.Machine) bool { return m.Name == name })
 }
 
 // machineAt is the one that has an address; nil: none has, or the text is no address.
@@ -32,12 +26,26 @@ func (d *draft) machineAt(text string) *inventory.Machine {
 	if err != nil {
 		return nil
 	}
+	return d.machineWith(hasAddress(addr))
+}
+
+// machineWith is the first machine that is as asked for; nil: none is.
+func (d *draft) machineWith(is func(inventory.Machine) bool) *inventory.Machine {
 	for i := range d.inv.Racks {
-		if j := slices.IndexFunc(d.inv.Racks[i].Machines, hasAddress(addr)); j >= 0 {
+		if j := slices.IndexFunc(d.inv.Racks[i].Machines, is); j >= 0 {
 			return &d.inv.Racks[i].Machines[j]
 		}
 	}
 	return nil
+}
+
+// addMachine adds a machine to its rack, with the objects that it was made of.
+func (d *draft) addMachine(machine inventory.Machine, from ...*object) {
+	to := d.rack(machine.Rack)
+	to.Machines = append(to.Machines, machine)
+	for _, o := range from {
+		d.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", machine.Rack, machine.Name), o)
+	}
 }
 
 // hasAddress reports of a machine whether it has an address.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -134,11 +135,9 @@ func ofController(o *object) bool {
 // narrow marks an object of which not all is without meaning: one of its containers is kube-vip.
 func (s settings) narrow() {
 	object := s.object
-	if list := object.at(s.template + ".containers"); list != nil {
-		for i := range list.Content {
-			if path := fmt.Sprintf("%s.containers[%d]", s.template, i); path != s.container {
-				object.mark(meaningless, path)
-			}
+	for i := range contentOf(object.at(s.template + ".containers")) {
+		if path := fmt.Sprintf("%s.containers[%d]", s.template, i); path != s.container {
+			object.mark(meaningless, path)
 		}
 	}
 	object.mark(meaningless, s.template+".nodeSelector", s.template+".affinity", s.template+".nodeName")
@@ -155,10 +154,8 @@ func containersOf(object *object, template string) (all []settings) {
 	}
 	for i, node := range list.Content {
 		set := settings{object: object, template: template, container: fmt.Sprintf("%s.containers[%d]", template, i), image: imageName(valueOf(node, "image"))}
-		if env := child(node, "env"); env != nil {
-			for j, v := range env.Content {
-				set.variables = append(set.variables, variable{path: fmt.Sprintf("%s.env[%d]", set.container, j), name: valueOf(v, "name"), value: valueOf(v, "value"), from: child(v, "valueFrom")})
-			}
+		for j, v := range contentOf(child(node, "env")) {
+			set.variables = append(set.variables, variable{path: fmt.Sprintf("%s.env[%d]", set.container, j), name: valueOf(v, "name"), value: valueOf(v, "value"), from: child(v, "valueFrom")})
 		}
 		if strings.HasPrefix(set.image, "kube-vip") && set.image != providerImage {
 			set.variables = append(set.variables, flagsOf(object, set.container, node)...)
@@ -166,14 +163,6 @@ func containersOf(object *object, template string) (all []settings) {
 		all = append(all, set)
 	}
 	return all
-}
-
-// valueOf is the scalar at a key.
-func valueOf(n *yaml.Node, key string) string {
-	if v := child(n, key); v != nil && v.Kind == yaml.ScalarNode {
-		return v.Value
-	}
-	return ""
 }
 
 // imageName is the last part of an image's name, without tag and digest.
@@ -210,11 +199,8 @@ func (s settings) get(name string) (found variable) {
 
 // yes reports whether a variable says true, in one of the ways of Go's strconv.
 func (s settings) yes(name string) bool {
-	switch s.get(name).value {
-	case "1", "t", "T", "true", "TRUE", "True":
-		return true
-	}
-	return false
+	yes, _ := strconv.ParseBool(s.get(name).value)
+	return yes
 }
 
 // ofSystem reports whether a label describes a machine's system, which an inventory does not have.
@@ -222,8 +208,8 @@ func ofSystem(label string) bool { return label == "kubernetes.io/os" || label =
 
 // ofSystemAlone reports whether all labels of a mapping tell of a machine's system.
 func ofSystemAlone(n *yaml.Node) bool {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if !ofSystem(n.Content[i].Value) {
+	for key := range pairs(n) {
+		if !ofSystem(key.Value) {
 			return false
 		}
 	}
@@ -233,11 +219,9 @@ func ofSystemAlone(n *yaml.Node) bool {
 // nodeSelectors returns the selectors of a Pod for its Node, but for labels of the Node's system. One of them has to match.
 func (s settings) nodeSelectors() (all []inventory.Selector) {
 	var base inventory.Selector
-	if n := s.object.at(s.template + ".nodeSelector"); n != nil {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if key := n.Content[i].Value; !ofSystem(key) {
-				base.MatchExpressions = append(base.MatchExpressions, inventory.Requirement{Key: key, Operator: inventory.OpIn, Values: []string{n.Content[i+1].Value}})
-			}
+	for label, value := range pairs(s.object.at(s.template + ".nodeSelector")) {
+		if !ofSystem(label.Value) {
+			base.MatchExpressions = append(base.MatchExpressions, inventory.Requirement{Key: label.Value, Operator: inventory.OpIn, Values: []string{value.Value}})
 		}
 	}
 	terms := s.object.at(s.termsPath())
@@ -260,11 +244,7 @@ func (s settings) termsPath() string {
 
 // unreadTerm returns the first requirement of terms that no selector of an inventory can express; empty: there is none.
 func (s settings) unreadTerm() string {
-	terms := s.object.at(s.termsPath())
-	if terms == nil {
-		return ""
-	}
-	for _, term := range terms.Content {
+	for _, term := range contentOf(s.object.at(s.termsPath())) {
 		if child(term, "matchFields") != nil {
 			return "matchFields"
 		}
@@ -280,15 +260,10 @@ func (s settings) unreadTerm() string {
 }
 
 func requirementsIn(list *yaml.Node) (all []inventory.Requirement) {
-	if list == nil {
-		return nil
-	}
-	for _, n := range list.Content {
+	for _, n := range contentOf(list) {
 		one := inventory.Requirement{Key: valueOf(n, "key"), Operator: inventory.Operator(valueOf(n, "operator"))}
-		if values := child(n, "values"); values != nil {
-			for _, v := range values.Content {
-				one.Values = append(one.Values, v.Value)
-			}
+		for _, v := range contentOf(child(n, "values")) {
+			one.Values = append(one.Values, v.Value)
 		}
 		all = append(all, one)
 	}

@@ -120,11 +120,9 @@ func (r *kubeVIPReader) daemon(set settings) {
 // markPlaces marks the fields that choose the Nodes of a Pod as carried over, but for those on the Nodes' system.
 func (r *kubeVIPReader) markPlaces(daemon settings) {
 	at := daemon.template + ".nodeSelector"
-	if n := daemon.object.at(at); n != nil {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if !ofSystem(n.Content[i].Value) {
-				daemon.object.mark(carried, join(at, n.Content[i].Value))
-			}
+	for label := range pairs(daemon.object.at(at)) {
+		if !ofSystem(label.Value) {
+			daemon.object.mark(carried, join(at, label.Value))
 		}
 	}
 	daemon.object.mark(carried, daemon.termsPath())

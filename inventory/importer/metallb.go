@@ -68,11 +68,7 @@ func readMetalLB(draft *draft) {
 // readProfiles carries BFD timers over. Plinth has one interval for both ways: the larger, so that nothing is taken for dead that was not
 // before.
 func (r *metalLBReader) readProfiles() {
-	for _, object := range r.of(metalLB, "BFDProfile") {
-		profile, ok := decode[v1beta1.BFDProfile](r.draft, object)
-		if !ok {
-			continue
-		}
+	for object, profile := range decoded[v1beta1.BFDProfile](r.draft, metalLB, "BFDProfile") {
 		const usual = 300 // milliseconds, where MetalLB is told nothing
 		receive, transmit := orElse(profile.Spec.ReceiveInterval, usual), orElse(profile.Spec.TransmitInterval, usual)
 		object.mark(carried, "spec.receiveInterval", "spec.transmitInterval", "spec.detectMultiplier")
@@ -105,11 +101,7 @@ func orElse[T any](given *T, usual T) T {
 
 // readAliases carries names of communities over. Pools have their values.
 func (r *metalLBReader) readAliases() {
-	for _, object := range r.of(metalLB, "Community") {
-		community, ok := decode[v1beta1.Community](r.draft, object)
-		if !ok {
-			continue
-		}
+	for object, community := range decoded[v1beta1.Community](r.draft, metalLB, "Community") {
 		object.mark(meaningless, "metadata.name")
 		object.mark(carried, "spec.communities")
 		for i, alias := range community.Spec.Communities {
@@ -132,10 +124,7 @@ func (r *metalLBReader) readAliases() {
 				r.note(object, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", alias.Name, name))
 			}
 			r.aliases[alias.Name] = value
-			if r.inv.Communities == nil {
-				r.inv.Communities = map[string]inventory.Community{}
-			}
-			r.inv.Communities[name] = value
+			put(&r.inv.Communities, name, value)
 			r.comment("spec.communities", object)
 		}
 	}
@@ -143,12 +132,7 @@ func (r *metalLBReader) readAliases() {
 
 // readPools carries pools over, without what their advertisements say.
 func (r *metalLBReader) readPools() {
-	objects := r.of(metalLB, "IPAddressPool")
-	for _, object := range objects {
-		ipAddressPool, ok := decode[v1beta1.IPAddressPool](r.draft, object)
-		if !ok {
-			continue
-		}
+	for object, ipAddressPool := range decoded[v1beta1.IPAddressPool](r.draft, metalLB, "IPAddressPool") {
 		pool := newPool(r.name(object, poolName, "Services that ask for it by the annotation metallb.io/address-pool have to ask for the other name"))
 		object.mark(carried, "spec.addresses", "spec.autoAssign", "spec.avoidBuggyIPs", "spec.serviceAllocation")
 		pool.AutoAssign = orElse(ipAddressPool.Spec.AutoAssign, true)

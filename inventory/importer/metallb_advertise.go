@@ -45,11 +45,7 @@ func servicesOf(all []metav1.LabelSelector) []inventory.Selector {
 }
 
 func (r *metalLBReader) readAdvertisements() (all []advertisement) {
-	for _, object := range r.of(metalLB, "BGPAdvertisement") {
-		bgpAdvertisement, ok := decode[v1beta1.BGPAdvertisement](r.draft, object)
-		if !ok {
-			continue
-		}
+	for object, bgpAdvertisement := range decoded[v1beta1.BGPAdvertisement](r.draft, metalLB, "BGPAdvertisement") {
 		object.mark(meaningless, "metadata.name") // nothing refers to it
 		object.mark(carried, "spec.aggregationLength", "spec.aggregationLengthV6", "spec.localPref", "spec.asPathPrepend", "spec.communities", "spec.ipAddressPools",
 			"spec.ipAddressPoolSelectors", "spec.nodeSelectors", "spec.peers", "spec.serviceSelectors")
@@ -63,11 +59,7 @@ func (r *metalLBReader) readAdvertisements() (all []advertisement) {
 }
 
 func (r *metalLBReader) readL2Advertisements() (all []advertisement) {
-	for _, object := range r.of(metalLB, "L2Advertisement") {
-		l2Advertisement, ok := decode[v1beta1.L2Advertisement](r.draft, object)
-		if !ok {
-			continue
-		}
+	for object, l2Advertisement := range decoded[v1beta1.L2Advertisement](r.draft, metalLB, "L2Advertisement") {
 		object.mark(meaningless, "metadata.name")
 		object.mark(carried, "spec.ipAddressPools", "spec.ipAddressPoolSelectors", "spec.nodeSelectors", "spec.serviceSelectors")
 		r.drop(object, "spec.interfaces", "a machine answers on the interface that has the rack's subnet")

@@ -22,10 +22,8 @@ type metalLBPeer struct {
 
 // readPeers reads BGPPeers. Those of v1beta1 have the same fields but for one, which is noted.
 func (r *metalLBReader) readPeers() (peers []metalLBPeer) {
-	for _, o := range r.of(metalLB, "BGPPeer") {
-		if p, ok := decode[v1beta2.BGPPeer](r.draft, o); ok {
-			peers = append(peers, metalLBPeer{o, p.Spec})
-		}
+	for o, p := range decoded[v1beta2.BGPPeer](r.draft, metalLB, "BGPPeer") {
+		peers = append(peers, metalLBPeer{o, p.Spec})
 	}
 	return peers
 }

@@ -250,33 +250,34 @@ var netboxPlain = regexp.MustCompile(`^(id|url|display|display_url|name|created|
 
 // rest counts the fields of a device that nothing was made of.
 func (r *netboxReader) rest(object *object) {
-	eachOf(object.root, func(key string, node *yaml.Node) {
+	for field, node := range pairs(object.root) {
+		key := field.Value
 		if key == "custom_fields" && node.Kind == yaml.MappingNode {
 			r.restOfCustom(object, node)
-			return
+			continue
 		}
 		if slices.ContainsFunc(slices.Collect(maps.Keys(object.fates)), func(path string) bool { return path != "" && within(path, key) }) {
 			if _, ok := object.fates[key]; !ok {
 				object.mark(meaningless, key)
 			}
-			return
+			continue
 		}
 		object.mark(meaningless, key)
 		if !netboxPlain.MatchString(key) && hasValue(node) {
 			r.dropped[key]++
 		}
-	})
+	}
 }
 
 // restOfCustom counts the custom fields of a device that nothing was made of.
 func (r *netboxReader) restOfCustom(o *object, fields *yaml.Node) {
 	o.mark(meaningless, "custom_fields")
-	eachOf(fields, func(key string, n *yaml.Node) {
-		path := join("custom_fields", key)
+	for key, n := range pairs(fields) {
+		path := join("custom_fields", key.Value)
 		if _, spoken := o.fates[path]; !spoken && hasValue(n) {
 			r.dropped[path]++
 		}
-	})
+	}
 }
 
 // hasValue reports whether anything is written in a field.

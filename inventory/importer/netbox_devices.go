@@ -44,9 +44,7 @@ func (r *netboxReader) device(object *object) {
 	machine.State = machine.OwnState
 	r.asnOf(object, machine.Rack)
 	r.rest(object)
-	to := r.rack(machine.Rack)
-	to.Machines = append(to.Machines, machine)
-	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", machine.Rack, machine.Name), object)
+	r.addMachine(machine, object)
 }
 
 // sameMachine is the machine of another source that a device with another name is, by its serial number or else by an address; empty: none is. An address is not
@@ -140,9 +138,9 @@ func (r *netboxReader) rackKey(o *object, rack string) string {
 // with the location. Devices in no rack are in one for each site.
 func (r *netboxReader) rackOf(object *object) string {
 	site, location, given := r.label(object, "site"), r.label(object, "location"), r.take(object, "rack")
-	zone := location
+	zone, fallback := location, ""
 	if len(r.sites) > 1 {
-		zone = strings.Trim(site+"-"+location, "-")
+		zone, fallback = strings.Trim(site+"-"+location, "-"), site
 	} else {
 		r.inv.Region = cmp.Or(r.inv.Region, site)
 		if path, _ := r.ref(object, "site"); site != "" && r.inv.Region != site {
@@ -150,10 +148,6 @@ func (r *netboxReader) rackOf(object *object) string {
 		}
 	}
 	key := r.rackKey(object, given)
-	fallback := ""
-	if len(r.sites) > 1 {
-		fallback = site
-	}
 	name, sameZone := r.rackFor(key, cmp.Or(given, fallback), zone, func(message string) {
 		path, _ := r.ref(object, "rack")
 		r.note(object, path, Renamed, message)
@@ -163,8 +157,7 @@ func (r *netboxReader) rackOf(object *object) string {
 		path, n := r.ref(object, "location")
 		if n == nil {
 			path = ""
-		}
-		if n != nil {
+		} else {
 			object.mark(noted, path)
 		}
 		r.note(object, path, Differs, fmt.Sprintf("%q; other devices of rack %s are in %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
@@ -198,22 +191,23 @@ func (r *netboxReader) position(object *object, machine *inventory.Machine) {
 
 // state returns the machine's state for NetBox's status. No machine is retired by an import, for that deletes its Node.
 func (r *netboxReader) state(object *object) inventory.State {
-	switch status := r.take(object, "status"); status {
-	case "active":
-		return inventory.StateActive
-	case "planned", "staged", "inventory":
-		return inventory.StatePlanned
-	case "failed", "offline":
-		return inventory.StateOff
-	case "decommissioning":
-		r.tellAt(object, "status", ByHand, "decommissioning: the machine is off. Write state: retired once its Node may be deleted")
-		return inventory.StateOff
-	case "":
-		return inventory.StateActive
-	default:
+	status := r.take(object, "status")
+	state, known := netboxStates[status]
+	switch {
+	case !known:
 		r.tellAt(object, "status", Guessed, fmt.Sprintf("%q is no status that is known here: the machine is planned", status))
-		return inventory.StatePlanned
+		state = inventory.StatePlanned
+	case status == "decommissioning":
+		r.tellAt(object, "status", ByHand, "decommissioning: the machine is off. Write state: retired once its Node may be deleted")
 	}
+	return state
+}
+
+// netboxStates are the states of machines by the status of their devices.
+var netboxStates = map[string]inventory.State{
+	"": inventory.StateActive, "active": inventory.StateActive,
+	"planned": inventory.StatePlanned, "staged": inventory.StatePlanned, "inventory": inventory.StatePlanned,
+	"failed": inventory.StateOff, "offline": inventory.StateOff, "decommissioning": inventory.StateOff,
 }
 
 // asnIn is the custom field asn of a device; 0: it has none.
@@ -247,9 +241,6 @@ func (r *netboxReader) asnOf(object *object, rack string) {
 func (r *netboxReader) machineASNs() {
 	for i := range r.inv.Racks {
 		rack := &r.inv.Racks[i]
-		if r.asns[rack.Name] == 0 {
-			continue
-		}
 		rack.ASN = r.asns[rack.Name]
 		r.inv.BGP.ASN = cmp.Or(r.inv.BGP.ASN, rack.ASN)
 	}
@@ -265,14 +256,10 @@ func (r *netboxReader) rackHeights() {
 			continue
 		}
 		rack := r.rack(name)
-		for i := range rack.Machines {
-			if m := &rack.Machines[i]; m.Unit > height {
-				r.markAndNote(object, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", m.Name, m.Unit))
-				height = 0
-				break
-			}
-		}
-		if rack.Units = height; height == 0 {
+		rack.Units = height
+		if i := slices.IndexFunc(rack.Machines, func(m inventory.Machine) bool { return m.Unit > height }); i >= 0 {
+			r.markAndNote(object, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", rack.Machines[i].Name, rack.Machines[i].Unit))
+			rack.Units = 0
 			continue
 		}
 		path, _ := r.ref(object, "site")

@@ -52,11 +52,7 @@ func (r *netboxReader) isFor(object *object, slug string) bool {
 		object.mark(carried, path)
 		return true
 	}
-	tags := object.at("tags")
-	if tags == nil {
-		return false
-	}
-	for i, tag := range tags.Content {
+	for i, tag := range contentOf(object.at("tags")) {
 		if n := child(tag, "slug"); n != nil && n.Value == slug {
 			object.mark(carried, fmt.Sprintf("tags[%d].slug", i))
 			return true

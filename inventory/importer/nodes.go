@@ -24,10 +24,8 @@ type node struct {
 func readNodes(into *draft) {
 	var all []*corev1.Node
 	var objects []*object
-	for _, o := range into.of("", "Node") {
-		if n, ok := decode[corev1.Node](into, o); ok {
-			all, objects = append(all, n), append(objects, o)
-		}
+	for o, n := range decoded[corev1.Node](into, "", "Node") {
+		all, objects = append(all, n), append(objects, o)
 	}
 	r := nodeReader{draft: into, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: rackLabelOf(into, all)}
 	r.bySubnet = r.racksAreSubnets(all)
@@ -132,16 +130,13 @@ func (r *nodeReader) machine(obj *object, given *corev1.Node) {
 	}
 	r.labels(obj, given, &made)
 	r.taints(obj, given, &made)
-	rack := r.rackOf(obj, given, made.Addresses)
-	made.Rack = rack
+	made.Rack = r.rackOf(obj, given, made.Addresses)
 	if len(made.Addresses) == 0 {
 		made.OwnState, made.State = inventory.StatePlanned, inventory.StatePlanned
 		r.note(obj, "status.addresses", Guessed, "the Node has no address yet: the machine is planned. Give it its addresses, and take the state away")
 	}
-	to := r.rack(rack)
-	to.Machines = append(to.Machines, made)
-	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", rack, made.Name), obj)
-	r.nodes = append(r.nodes, node{given.Name, given.Labels, rack})
+	r.addMachine(made, obj)
+	r.nodes = append(r.nodes, node{given.Name, given.Labels, made.Rack})
 }
 
 // providerID carries over the provider ID of a Node: one of Plinth's is the machine's id, another one an alias.
@@ -230,10 +225,7 @@ func (r *nodeReader) labels(obj *object, n *corev1.Node, machine *inventory.Mach
 			obj.mark(carried, path)
 		case r.options.Labels && !ofKubernetes(key):
 			obj.mark(carried, path)
-			if machine.Labels == nil {
-				machine.Labels = map[string]string{}
-			}
-			machine.Labels[key] = value
+			put(&machine.Labels, key, value)
 		}
 	}
 }

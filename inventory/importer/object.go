@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -119,6 +121,17 @@ func itemsOf(source string, items *yaml.Node) (all []*object, notes Notes) {
 	return all, notes
 }
 
+// decoded are the objects of a kind, each with what stands in it. A note tells of one that cannot be read.
+func decoded[T any](draft *draft, group, kind string) iter.Seq2[*object, *T] {
+	return func(yield func(*object, *T) bool) {
+		for _, o := range draft.of(group, kind) {
+			if value, ok := decode[T](draft, o); ok && !yield(o, value) {
+				return
+			}
+		}
+	}
+}
+
 // decode reads the object into a type of its own project.
 func decode[T any](draft *draft, object *object) (*T, bool) {
 	text, err := yaml.Marshal(object.root)
@@ -201,8 +214,8 @@ func (o *object) leaves() (all []leaf) {
 				walk(item, fmt.Sprintf("%s[%d]", path, i))
 			}
 		case yaml.MappingNode:
-			for i := 0; i+1 < len(node.Content); i += 2 {
-				walk(node.Content[i+1], join(path, node.Content[i].Value))
+			for key, value := range pairs(node) {
+				walk(value, join(path, key.Value))
 			}
 		default:
 			all = append(all, leaf{path, node})
@@ -227,40 +240,17 @@ func join(path, key string) string {
 func (o *object) at(path string) *yaml.Node {
 	node := o.root
 	for key := range strings.SplitSeq(path, ".") {
-		if node = child(node, key); node == nil {
-			return nil
-		}
+		node = child(node, key)
 	}
 	return node
 }
 
-func child(node *yaml.Node, key string) *yaml.Node {
-	if node.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == key {
-			return node.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func (o *object) text(path string) string {
-	if n := o.at(path); n != nil && n.Kind == yaml.ScalarNode {
-		return n.Value
-	}
-	return ""
-}
+// text is the scalar at a path of plain keys; empty: there is none.
+func (o *object) text(path string) string { return scalarOf(o.at(path)) }
 
 // has reports whether anything is written at or below a path.
 func (o *object) has(path string) bool {
-	for _, l := range o.leaves() {
-		if within(l.path, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.leaves(), func(l leaf) bool { return within(l.path, path) })
 }
 
 // within reports whether a path is another one, or below it.

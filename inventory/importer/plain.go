@@ -53,14 +53,13 @@ func copied(node *yaml.Node, budget *int, depth int) (*yaml.Node, error) {
 func copiedPairs(to, from *yaml.Node, budget *int, depth int) error {
 	have := map[string]bool{}
 	var merged []*yaml.Node
-	for i := 0; i+1 < len(from.Content); i += 2 {
-		key := from.Content[i]
-		value, err := copied(from.Content[i+1], budget, depth+1)
+	for key, given := range pairs(from) {
+		value, err := copied(given, budget, depth+1)
 		if err != nil {
 			return err
 		}
 		if key.Tag == "!!merge" || key.Value == "<<" && key.Style == 0 {
-			merged = append(merged, value)
+			merged = append(merged, mappingsOf(value)...)
 			continue
 		}
 		if have[key.Value] {
@@ -69,19 +68,21 @@ func copiedPairs(to, from *yaml.Node, budget *int, depth int) error {
 		have[key.Value] = true
 		to.Content = append(to.Content, key, value)
 	}
-	for _, m := range merged {
-		maps := []*yaml.Node{m}
-		if m.Kind == yaml.SequenceNode {
-			maps = m.Content
-		}
-		for _, one := range maps {
-			for i := 0; one.Kind == yaml.MappingNode && i+1 < len(one.Content); i += 2 {
-				if key := one.Content[i]; !have[key.Value] {
-					have[key.Value] = true
-					to.Content = append(to.Content, key, one.Content[i+1])
-				}
+	for _, one := range merged {
+		for key, value := range pairs(one) {
+			if !have[key.Value] {
+				have[key.Value] = true
+				to.Content = append(to.Content, key, value)
 			}
 		}
 	}
 	return nil
+}
+
+// mappingsOf are what a merge key has: a list, or one of it.
+func mappingsOf(merge *yaml.Node) []*yaml.Node {
+	if merge.Kind == yaml.SequenceNode {
+		return merge.Content
+	}
+	return []*yaml.Node{merge}
 }

@@ -179,10 +179,7 @@ func bothSelectors(a, other inventory.Selector) (inventory.Selector, bool) {
 		if have, ok := out.MatchLabels[key]; ok && have != value {
 			return out, false
 		}
-		if out.MatchLabels == nil {
-			out.MatchLabels = map[string]string{}
-		}
-		out.MatchLabels[key] = value
+		put(&out.MatchLabels, key, value)
 	}
 	for _, e := range other.MatchExpressions {
 		if !slices.ContainsFunc(out.MatchExpressions, func(have inventory.Requirement) bool { return have.String() == e.String() }) {
