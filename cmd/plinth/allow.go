@@ -38,11 +38,7 @@ in Git writes it there.`,
 			if !digestForm.MatchString(args[0]) {
 				return exit{exitUsage, fmt.Errorf("%q is no digest: want the 16 hexadecimal digits that the refusal names", args[0])}
 			}
-			client, err := cluster.client()
-			if err != nil {
-				return err
-			}
-			namespace, err := cluster.in(cmd.Context(), client)
+			client, namespace, err := cluster.installation(cmd.Context())
 			if err != nil {
 				return err
 			}

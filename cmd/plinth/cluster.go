@@ -48,11 +48,7 @@ func (c clusterFlags) client() (kubernetes.Interface, error) {
 // inForce reads the accepted inventory. Where it cannot be read as a whole, what can be read of it is taken, and a
 // line of the standard error output says so.
 func (c clusterFlags) inForce(cmd *cobra.Command) (*inventory.Inventory, error) {
-	client, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	namespace, err := c.in(cmd.Context(), client)
+	client, namespace, err := c.installation(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +58,15 @@ func (c clusterFlags) inForce(cmd *cobra.Command) (*inventory.Inventory, error) 
 		err = nil
 	}
 	return inv, err
+}
+
+// installation returns a client for the cluster, and the namespace that Plinth runs in.
+func (c clusterFlags) installation(ctx context.Context) (client kubernetes.Interface, namespace string, err error) {
+	if client, err = c.client(); err != nil {
+		return nil, "", err
+	}
+	namespace, err = c.in(ctx, client)
+	return client, namespace, err
 }
 
 // in is the namespace that was said, or else the one that has an installation.

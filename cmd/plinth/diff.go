@@ -39,13 +39,7 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 			if err != nil {
 				return err
 			}
-			if err := write(cmd.OutOrStdout(), difference); err != nil {
-				return err
-			}
-			if !difference.Empty() {
-				return exit{code: exitDegraded}
-			}
-			return nil
+			return ended(difference.Empty(), write(cmd.OutOrStdout(), difference))
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or markdown")
@@ -119,23 +113,23 @@ type section struct {
 func sections(d difference) []section {
 	return []section{
 		{"Names", lines(d.Renames)}, {"Machines", lines(d.Machines)}, {"Sessions", append(d.sessions, d.trials...)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
-		{"Routers", routerLines(d.routers)}, {"Losses", d.judgement.lines()},
+		{"Routers", converted(d.routers, routerLine)}, {"Losses", d.judgement.lines()},
 	}
 }
 
-func lines[T fmt.Stringer](all []T) []string {
-	out := make([]string, len(all))
-	for i, v := range all {
-		out[i] = v.String()
+func lines[T fmt.Stringer](all []T) []string { return converted(all, T.String) }
+
+// converted is a list with each item made into something else. It is never nil: in JSON an empty one is [].
+func converted[T, U any](all []T, convert func(T) U) []U {
+	out := make([]U, len(all))
+	for i, item := range all {
+		out[i] = convert(item)
 	}
 	return out
 }
 
-func routerLines(names []string) (out []string) {
-	for _, name := range names {
-		out = append(out, fmt.Sprintf("router %s must be told: plinth router-config %s", name, name))
-	}
-	return out
+func routerLine(name string) string {
+	return fmt.Sprintf("router %s must be told: plinth router-config %s", name, name)
 }
 
 // writeDifferenceMarkdown prints a comment for a merge request.
@@ -190,38 +184,28 @@ type givenJSON struct {
 	Ranges []string `json:"ranges"`
 }
 
-func givenOf(all []edit.Given) (out []givenJSON) {
-	for _, g := range all {
-		out = append(out, givenJSON{g.To, lines(g.Ranges)})
-	}
-	return out
-}
+func givenOf(g edit.Given) givenJSON { return givenJSON{g.To, lines(g.Ranges)} }
 
 // differenceJSON is a difference as scripts read it.
 func differenceJSON(difference difference) map[string]any {
-	renames, machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}, []changeJSON{}
-	for _, r := range difference.Renames {
-		renames = append(renames, changeJSON{What: r.What, Name: r.Name, Was: r.Was, Kind: string(edit.Renamed)})
-	}
-	for _, m := range difference.Machines {
-		machines = append(machines, changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
-	}
-	for _, s := range difference.Sessions {
-		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Was: s.Was, Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
-	}
-	for _, p := range difference.Pools {
-		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Given: givenOf(p.Given), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)})
-	}
+	renames := converted(difference.Renames, func(r edit.Rename) changeJSON {
+		return changeJSON{What: r.What, Name: r.Name, Was: r.Was, Kind: string(edit.Renamed)}
+	})
+	machines := converted(difference.Machines, func(m edit.MachineChange) changeJSON {
+		return changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)}
+	})
+	sessions := converted(difference.Sessions, func(s edit.SessionChange) changeJSON {
+		return changeJSON{Kind: string(s.Kind), Was: s.Was, Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()}
+	})
+	pools := converted(difference.Pools, func(p edit.PoolChange) changeJSON {
+		return changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Given: converted(p.Given, givenOf), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)}
+	})
 	return map[string]any{
-		"renames": renames, "machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(difference.Settings)...),
+		"renames": renames, "machines": machines, "sessions": sessions, "pools": pools, "settings": fieldsJSON(difference.Settings),
 		"losses": difference.judgement.json(), "routersToTell": append([]string{}, difference.routers...),
 	}
 }
 
 func fieldsJSON(all []edit.FieldChange) []fieldJSON {
-	var out []fieldJSON
-	for _, f := range all {
-		out = append(out, fieldJSON(f))
-	}
-	return out
+	return converted(all, func(f edit.FieldChange) fieldJSON { return fieldJSON(f) })
 }

@@ -144,13 +144,17 @@ func (d *consultation) read(cmd *cobra.Command, paths []string) (doctor.Cluster,
 	if d.paper.bundle == "" {
 		return d.readCluster(cmd, paths)
 	}
-	text, err := bundleText(cmd, d.paper.bundle)
+	return openBundle(cmd, d.paper.bundle, doctor.Open)
+}
+
+// openBundle reads a bundle from a file. An error of its content names the file.
+func openBundle[T any](cmd *cobra.Command, file string, open func([]byte) (T, error)) (seen T, err error) {
+	text, err := bundleText(cmd, file)
 	if err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
-	seen, err := doctor.Open(text)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", d.paper.bundle, err)
+	if seen, err = open(text); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
 	}
 	return seen, err
 }
@@ -164,8 +168,8 @@ func bundleText(cmd *cobra.Command, file string) ([]byte, error) {
 
 var doctorWriters = map[string]func(io.Writer, diagnosis) error{
 	"text": writeDiagnosis,
-	"json": func(w io.Writer, d diagnosis) error { return printJSON(w, d) },
-	"yaml": func(w io.Writer, d diagnosis) error { return printYAML(w, d) },
+	"json": printJSON[diagnosis],
+	"yaml": printYAML[diagnosis],
 }
 
 // writeDiagnosis prints a line for each finding, and what mends it below: commands as they are, to be copied, and in words after a #.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -68,15 +67,7 @@ func (c *checkup) run(cmd *cobra.Command) error {
 // read reads a bundle, or this machine.
 func (c *checkup) read(cmd *cobra.Command) (machine.Facts, error) {
 	if c.paper.bundle != "" {
-		text, err := bundleText(cmd, c.paper.bundle)
-		if err != nil {
-			return machine.Facts{}, err
-		}
-		facts, err := machine.Open(text)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c.paper.bundle, err)
-		}
-		return facts, err
+		return openBundle(cmd, c.paper.bundle, machine.Open)
 	}
 	var inv *inventory.Inventory
 	if len(c.inventory) > 0 {

@@ -14,8 +14,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -51,24 +49,23 @@ func (s serverDate) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // readCluster reads a cluster, and the inventory of paths or else that in force.
-func (d *consultation) readCluster(cmd *cobra.Command, paths []string) (doctor.Cluster, error) {
+func (d *consultation) readCluster(cmd *cobra.Command, paths []string) (seen doctor.Cluster, err error) {
 	reading := &examiner{}
-	var err error
 	if reading.config, err = d.cluster.config(); err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
 	reading.config = rest.CopyConfig(reading.config)
 	reading.config.QPS = -1 // its requests are few
 	reading.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return serverDate{next, &reading.date} })
 	if reading.client, err = kubernetes.NewForConfig(reading.config); err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
 	version, err := reading.client.Discovery().ServerVersion()
 	if err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
 	if reading.namespace, err = d.cluster.in(cmd.Context(), reading.client); err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
 	reading.objects.Server, reading.objects.Namespace = version.GitVersion, reading.namespace
 	if len(paths) > 0 {
@@ -77,10 +74,10 @@ func (d *consultation) readCluster(cmd *cobra.Command, paths []string) (doctor.C
 		err = reading.readInventory(cmd.Context())
 	}
 	if err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
 	if err := reading.readObjects(cmd.Context()); err != nil {
-		return doctor.Cluster{}, err
+		return seen, err
 	}
 	return doctor.Read(reading.objects), nil
 }
@@ -201,15 +198,7 @@ func (e *examiner) readConfigMaps(ctx context.Context) (err error) {
 
 // readCustom reads the objects of other programs' kinds that the cluster serves.
 func (e *examiner) readCustom(ctx context.Context) error {
-	known, err := discovery.NewDiscoveryClientForConfig(e.config)
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(e.config)
-	if err != nil {
-		return err
-	}
-	groups, err := known.ServerGroups()
+	server, err := serverOf(e.config)
 	if err != nil {
 		return err
 	}
@@ -218,21 +207,18 @@ func (e *examiner) readCustom(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
 	})
 	for _, kind := range kinds {
-		resource, err := resourceOf(known, versionsOf(groups, importer.Kind{Group: kind.Group}), kind.Kind)
+		resource, err := server.resource(importer.Kind{Group: kind.Group, Kind: kind.Kind})
 		if err != nil {
 			return err
 		}
 		if resource.Empty() {
 			continue
 		}
-		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+		list, err := server.client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if err := e.unlessForbidden(kind.Kind+" of "+kind.Group, err); err != nil {
 			return err
 		}
-		if list == nil {
-			continue
-		}
-		for _, item := range list.Items {
+		for _, item := range itemsOf(list, err).Items {
 			e.objects.Custom = append(e.objects.Custom, item.Object)
 		}
 	}

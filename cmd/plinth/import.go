@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,13 +77,8 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 	if text == nil || i.strict && len(notes) > 0 {
 		return exit{code: exitError}
 	}
-	if _, err := cmd.OutOrStdout().Write(text); err != nil {
-		return err
-	}
-	if len(notes) > 0 {
-		return exit{code: exitDegraded}
-	}
-	return nil
+	_, err = cmd.OutOrStdout().Write(text)
+	return ended(len(notes) == 0, err)
 }
 
 // tellNotes prints notes, a line each.
@@ -98,10 +94,8 @@ func tellNotes(out io.Writer, notes importer.Notes) {
 // knownSource refuses a source that cannot be imported.
 func knownSource(name string) error {
 	all := importer.Sources()
-	for _, known := range all {
-		if name == known {
-			return nil
-		}
+	if slices.Contains(all, name) {
+		return nil
 	}
 	err := fmt.Errorf("%q cannot be imported; accepted: %s", name, strings.Join(all, ", "))
 	if meant := document.Nearest(name, all); meant != "" {

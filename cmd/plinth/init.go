@@ -199,17 +199,24 @@ func (s start) answers(asker *asker, options importer.Options, used []netip.Pref
 	return answers, asker.err
 }
 
-// ranges reads addresses with commas between them.
-func ranges(text string) (all []inventory.Range, err error) {
+// ranges reads ranges of addresses with commas between them.
+func ranges(text string) ([]inventory.Range, error) {
+	return commaSeparated(text, func(part string) (inventory.Range, error) {
+		return document.ParseRange(strings.Join(strings.Fields(part), ""))
+	})
+}
+
+// commaSeparated parses the parts between commas, but for empty ones.
+func commaSeparated[T any](text string, parse func(string) (T, error)) (all []T, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		r, err := document.ParseRange(strings.Join(strings.Fields(part), ""))
+		one, err := parse(part)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
+		all = append(all, one)
 	}
 	return all, nil
 }

@@ -36,7 +36,7 @@ func (s start) addresses(ctx context.Context, asker *asker, nodes []string, used
 			fmt.Fprintf(asker.out, "Node %s reports no address: taken is what its name resolves to here, %s\n", name, strings.Join(proposals[name], ", "))
 		}
 		asker.ask("Address of Node "+name+", which reports none", "--address", strings.Join(said[name], ","), proposed, func(text string) error {
-			list, err := addressList(text)
+			list, err := commaSeparated(text, netip.ParseAddr)
 			if err == nil {
 				err = checkAddresses(list, all, used)
 			}
@@ -67,21 +67,6 @@ func (s start) saidAddresses(nodes []string) (map[string][]string, error) {
 		}
 	}
 	return said, nil
-}
-
-// addressList reads addresses with commas between them.
-func addressList(text string) (all []netip.Addr, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		a, err := netip.ParseAddr(part)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
-	}
-	return all, nil
 }
 
 // checkAddresses refuses addresses that no machine can have, and those that another one, or something else of the cluster, has.

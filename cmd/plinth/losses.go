@@ -63,21 +63,18 @@ func (j judgement) lines() []string {
 
 // json is the judgement as scripts read it.
 func (j judgement) json() map[string]any {
-	lost := []map[string]any{}
-	for _, vip := range j.losses.Unreachable {
-		lost = append(lost, map[string]any{"address": vip.Addr.String(), "services": vip.Services, "why": vip.Why})
-	}
-	switched := []map[string]any{}
-	for _, vip := range j.losses.Switched {
-		switched = append(switched, map[string]any{"address": vip.Addr.String(), "services": vip.Services, "from": vip.From, "to": vip.To})
-	}
-	nodes, taken := []map[string]any{}, []map[string]any{}
-	for _, n := range j.losses.Nodes {
-		nodes = append(nodes, map[string]any{"node": n.Node, "machine": n.Machine, "why": n.Why})
-	}
-	for _, a := range j.losses.Taken {
-		taken = append(taken, map[string]any{"pool": a.Pool, "of": a.Of.String(), "who": a.Who})
-	}
+	lost := converted(j.losses.Unreachable, func(vip edit.LostVIP) map[string]any {
+		return map[string]any{"address": vip.Addr.String(), "services": vip.Services, "why": vip.Why}
+	})
+	switched := converted(j.losses.Switched, func(vip edit.SwitchedVIP) map[string]any {
+		return map[string]any{"address": vip.Addr.String(), "services": vip.Services, "from": vip.From, "to": vip.To}
+	})
+	nodes := converted(j.losses.Nodes, func(n edit.LostNode) map[string]any {
+		return map[string]any{"node": n.Node, "machine": n.Machine, "why": n.Why}
+	})
+	taken := converted(j.losses.Taken, func(a inventory.TakenAddress) map[string]any {
+		return map[string]any{"pool": a.Pool, "of": a.Of.String(), "who": a.Who}
+	})
 	return map[string]any{
 		"switched": switched, "nodes": nodes, "pods": cutPodsJSON(j.losses.Pods), "resting": cutPodsJSON(j.losses.Resting), "taken": taken,
 		"refused": len(j.problems) > 0, "digest": j.digest, "unreachable": lost,
@@ -86,9 +83,7 @@ func (j judgement) json() map[string]any {
 }
 
 func cutPodsJSON(cut []edit.CutPods) []map[string]any {
-	out := []map[string]any{}
-	for _, p := range cut {
-		out = append(out, map[string]any{"from": p.From, "to": p.To, "pairs": p.Pairs, "why": p.Why})
-	}
-	return out
+	return converted(cut, func(p edit.CutPods) map[string]any {
+		return map[string]any{"from": p.From, "to": p.To, "pairs": p.Pairs, "why": p.Why}
+	})
 }

@@ -29,11 +29,7 @@ Then install Plinth in the new namespace. Where the command is interrupted, run 
 			if to == "" {
 				return exit{exitUsage, errors.New("--to is missing: the namespace to move to")}
 			}
-			client, err := cluster.client()
-			if err != nil {
-				return err
-			}
-			from, err := cluster.in(cmd.Context(), client)
+			client, from, err := cluster.installation(cmd.Context())
 			if err != nil {
 				return err
 			}

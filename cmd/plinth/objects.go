@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"plinth.dev/plinth/inventory/document"
@@ -22,28 +23,20 @@ func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]doc
 	if err != nil {
 		return nil, err
 	}
-	known, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	groups, err := known.ServerGroups()
+	server, err := serverOf(config)
 	if err != nil {
 		return nil, err
 	}
 	var text bytes.Buffer
 	for _, kind := range kinds {
-		resource, err := resourceOf(known, versionsOf(groups, kind), kind.Kind)
+		resource, err := server.resource(kind)
 		if err != nil {
 			return nil, err
 		}
 		if resource.Empty() {
 			continue
 		}
-		list, err := client.Resource(resource).Namespace(kind.Namespace).List(ctx, metav1.ListOptions{})
+		list, err := server.client.Resource(resource).Namespace(kind.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -60,10 +53,28 @@ func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]doc
 	return []document.Document{{Source: inCluster, Data: text.Bytes()}}, nil
 }
 
-// versionsOf are the versions that a cluster serves of the group of a kind: the kind's own first, then as the cluster prefers them. An
+// server is an API server, with the kinds of objects that it serves.
+type server struct {
+	known  discovery.DiscoveryInterface
+	client dynamic.Interface
+	groups *metav1.APIGroupList
+}
+
+func serverOf(config *rest.Config) (s server, err error) {
+	if s.known, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
+		return s, err
+	}
+	if s.client, err = dynamic.NewForConfig(config); err != nil {
+		return s, err
+	}
+	s.groups, err = s.known.ServerGroups()
+	return s, err
+}
+
+// versions are those that the server has of the group of a kind: the kind's own first, then as the server prefers them. An
 // older release of the other program serves older ones.
-func versionsOf(groups *metav1.APIGroupList, kind importer.Kind) (all []schema.GroupVersion) {
-	for _, g := range groups.Groups {
+func (s server) versions(kind importer.Kind) (all []schema.GroupVersion) {
+	for _, g := range s.groups.Groups {
 		if g.Name != kind.Group {
 			continue
 		}
@@ -79,15 +90,15 @@ func versionsOf(groups *metav1.APIGroupList, kind importer.Kind) (all []schema.G
 	return all
 }
 
-// resourceOf returns the name of a kind in requests, in the first version that has it; empty: the cluster does not know it.
-func resourceOf(known discovery.DiscoveryInterface, versions []schema.GroupVersion, kind string) (schema.GroupVersionResource, error) {
-	for _, version := range versions {
-		all, err := known.ServerResourcesForGroupVersion(version.String())
+// resource returns the name of a kind in requests, in the first version that has it; empty: the server does not know it.
+func (s server) resource(kind importer.Kind) (schema.GroupVersionResource, error) {
+	for _, version := range s.versions(kind) {
+		all, err := s.known.ServerResourcesForGroupVersion(version.String())
 		if err != nil {
 			return schema.GroupVersionResource{}, err
 		}
 		for _, r := range all.APIResources {
-			if r.Kind == kind && !strings.Contains(r.Name, "/") {
+			if r.Kind == kind.Kind && !strings.Contains(r.Name, "/") {
 				return version.WithResource(r.Name), nil
 			}
 		}

@@ -84,10 +84,7 @@ func (f simulateFlags) run(cmd *cobra.Command, edits []string) error {
 		bad = !result.Empty()
 		err = result.write(cmd.OutOrStdout(), f.output)
 	}
-	if err == nil && bad {
-		return exit{code: exitDegraded}
-	}
-	return err
+	return ended(!bad, err)
 }
 
 // simulation is all that a question to the preview is made of.
@@ -214,7 +211,7 @@ func failureOf(inv *inventory.Inventory, kind, name string) preview.Failures {
 
 // result returns the differences that the simulation found, as they are printed.
 func (s simulation) result() simulated {
-	return simulatedOf(preview.Compare(preview.Simulate(s.before, s.after, s.cluster, s.failed)), s.notKnown)
+	return simulated{preview.Compare(preview.Simulate(s.before, s.after, s.cluster, s.failed)), s.notKnown}
 }
 
 // each tells of every failure of a kind what it takes away, after the edit and the failures that

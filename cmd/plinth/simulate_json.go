@@ -47,7 +47,7 @@ type vipJSON struct {
 
 // json returns the differences in the form that scripts read.
 func (s simulated) json() map[string]any {
-	lost, changed, hops, pods := []vipJSON{}, []vipJSON{}, []hopsJSON{}, []podsJSON{}
+	lost, changed := []vipJSON{}, []vipJSON{}
 	for _, c := range s.VIPs {
 		machine, router := c.LeftWithOne()
 		v := vipJSON{c.Is.Addr.String(), lines(c.Is.Services), c.Why, machine, router}
@@ -57,32 +57,22 @@ func (s simulated) json() map[string]any {
 			changed = append(changed, v)
 		}
 	}
-	for _, c := range s.Hops() {
-		hops = append(hops, hopsJSON{c.Router, lines(c.VIPs), hopsIn(c.Was), hopsIn(c.Is)})
-	}
-	for _, c := range s.Pods {
-		pods = append(pods, podsJSON{c.From, c.To, c.Cut(), waysIn(c.Was), waysIn(c.Is)})
-	}
+	hops := converted(s.Hops(), func(c preview.HopChange) hopsJSON {
+		return hopsJSON{c.Router, lines(c.VIPs), converted(c.Was, hopIn), converted(c.Is, hopIn)}
+	})
+	pods := converted(s.Pods, func(c preview.PodChange) podsJSON {
+		return podsJSON{c.From, c.To, c.Cut(), converted(c.Was, wayIn), converted(c.Is, wayIn)}
+	})
 	return map[string]any{
 		"lost": lost, "changed": changed, "nextHops": hops, "pods": pods,
 		"racksWithoutMachine": append([]string{}, s.Racks...), "notKnown": append([]string{}, s.notKnown...),
 	}
 }
 
-func hopsIn(all preview.Hops) []hopJSON {
-	out := []hopJSON{}
-	for _, h := range all {
-		out = append(out, hopJSON(h))
-	}
-	return out
-}
+func hopIn(h preview.Hop) hopJSON { return hopJSON(h) }
 
-func waysIn(all []preview.Way) []wayJSON {
-	out := []wayJSON{}
-	for _, w := range all {
-		out = append(out, wayJSON{w.Family.String(), string(w.Kind), w.Out, w.In, w.Reason, w.Pairs})
-	}
-	return out
+func wayIn(w preview.Way) wayJSON {
+	return wayJSON{w.Family.String(), string(w.Kind), w.Out, w.In, w.Reason, w.Pairs}
 }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -20,8 +20,6 @@ type simulated struct {
 	notKnown []string
 }
 
-func simulatedOf(o preview.Outcome, notKnown []string) simulated { return simulated{o, notKnown} }
-
 func (s simulated) write(out io.Writer, output string) error {
 	switch output {
 	case "json":
@@ -84,27 +82,17 @@ func notKnownInMarkdown(notKnown []string) (out []string) {
 	return out
 }
 
-// holders returns the holders of a VIP: its Services, or the pool that it stands for.
-func holders(keys []lb.ServiceKey) string {
-	var services []string
-	for _, k := range keys {
-		services = append(services, k.String())
-	}
-	return "service " + strings.Join(services, ", ")
-}
+// holders names the Services that hold a VIP.
+func holders(keys []lb.ServiceKey) string { return "service " + strings.Join(lines(keys), ", ") }
 
 func (s simulated) lostLines() (out []string) {
 	for _, c := range s.Lost() {
-		out = append(out, lostVIP(c).String())
+		out = append(out, edit.LostVIP{Addr: c.Is.Addr, Services: lines(c.Is.Services), Why: c.Why}.String())
 	}
 	for _, rack := range s.Racks {
 		out = append(out, fmt.Sprintf("rack %s has no machine left that runs pods", rack))
 	}
 	return out
-}
-
-func lostVIP(c preview.VIPChange) edit.LostVIP {
-	return edit.LostVIP{Addr: c.Is.Addr, Services: strings.Split(strings.TrimPrefix(holders(c.Is.Services), "service "), ", "), Why: c.Why}
 }
 
 func (s simulated) singleLines() (out []string) {

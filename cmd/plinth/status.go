@@ -85,6 +85,6 @@ func chosen[T any](writers map[string]func(io.Writer, T) error, output string) (
 var statusWriters = map[string]func(io.Writer, diagnose.Status) error{
 	"text": writeStatusText,
 	"wide": writeStatusWide,
-	"json": func(w io.Writer, s diagnose.Status) error { return printJSON(w, s) },
-	"yaml": func(w io.Writer, s diagnose.Status) error { return printYAML(w, s) },
+	"json": printJSON[diagnose.Status],
+	"yaml": printYAML[diagnose.Status],
 }

@@ -87,8 +87,8 @@ func (d detail[T]) writers() map[string]func(io.Writer, diagnose.Details[T]) err
 	}
 	return map[string]func(io.Writer, diagnose.Details[T]) error{
 		"text": text(false), "wide": text(true),
-		"json": func(w io.Writer, all diagnose.Details[T]) error { return printJSON(w, all) },
-		"yaml": func(w io.Writer, all diagnose.Details[T]) error { return printYAML(w, all) },
+		"json": printJSON[diagnose.Details[T]],
+		"yaml": printYAML[diagnose.Details[T]],
 	}
 }
 

@@ -155,18 +155,14 @@ func problemOf(p inventory.Problem) problemJSON {
 }
 
 func writeJSON(w io.Writer, report report) error {
-	all := make([]problemJSON, 0, len(report.problems))
-	for _, p := range report.problems {
-		all = append(all, problemOf(p))
-	}
 	return printJSON(w, map[string]any{
-		"valid": report.inventory != nil, "errors": len(report.problems.Errors()), "warnings": len(report.problems.Warnings()), "problems": all,
+		"valid": report.inventory != nil, "errors": len(report.problems.Errors()), "warnings": len(report.problems.Warnings()), "problems": converted(report.problems, problemOf),
 		"passedOver": append([]string{}, report.edit.PassedOver...),
 	})
 }
 
 // printJSON prints a value for people and programs at once.
-func printJSON(w io.Writer, v any) error {
+func printJSON[T any](w io.Writer, v T) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
@@ -174,7 +170,7 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // printYAML prints the output of [printJSON] as YAML: the same keys in the same order.
-func printYAML(to io.Writer, v any) error {
+func printYAML[T any](to io.Writer, v T) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err

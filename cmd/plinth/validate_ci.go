@@ -39,10 +39,7 @@ func property(s string) string {
 
 // writeSARIF prints SARIF 2.1.0.
 func writeSARIF(w io.Writer, report report) error {
-	results := make([]any, 0, len(report.problems))
-	for _, p := range report.problems {
-		results = append(results, sarifResult(p, report.edit.InFile))
-	}
+	results := converted(report.problems, func(p inventory.Problem) any { return sarifResult(p, report.edit.InFile) })
 	return printJSON(w, map[string]any{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
 		"version": "2.1.0",
@@ -67,11 +64,7 @@ func sarifResult(problem inventory.Problem, inFile func(inventory.Position) inve
 		"locations": []any{sarifLocation(inFile(problem.Position()))},
 	}
 	if len(problem.Related) > 0 {
-		var related []any
-		for _, r := range problem.Related {
-			related = append(related, sarifLocation(inFile(r)))
-		}
-		out["relatedLocations"] = related
+		out["relatedLocations"] = converted(problem.Related, func(r inventory.Position) any { return sarifLocation(inFile(r)) })
 	}
 	return out
 }

@@ -140,8 +140,8 @@ func why(ctx context.Context, reader survey.Reader, asker survey.Asker, ask ques
 
 var chainWriters = map[string]func(io.Writer, diagnose.Chain) error{
 	"text": writeChainText,
-	"json": func(w io.Writer, c diagnose.Chain) error { return printJSON(w, c) },
-	"yaml": func(w io.Writer, c diagnose.Chain) error { return printYAML(w, c) },
+	"json": printJSON[diagnose.Chain],
+	"yaml": printYAML[diagnose.Chain],
 }
 
 // writeChainText prints a line for each link, and below one that does not hold what would mend it.
