@@ -30,16 +30,10 @@ func (d *decoder) build(raw *rawInventory) *inventory.Inventory {
 	if inv.Region == "" && !d.lenient {
 		inv.Region = inv.Name
 	}
-	for p := range spec.BFDProfiles.each() {
-		inv.BFDProfiles = append(inv.BFDProfiles, d.bfdProfile(p))
-	}
+	inv.BFDProfiles = built(&spec.BFDProfiles, d.bfdProfile)
 	inv.Routers = d.routers(&spec.Routers, "")
-	for p := range spec.Pools.each() {
-		inv.Pools = append(inv.Pools, d.pool(p, inv.Communities))
-	}
-	for st := range spec.Storage.each() {
-		inv.Storage = append(inv.Storage, d.storage(st))
-	}
+	inv.Pools = built(&spec.Pools, func(p *rawPool) inventory.Pool { return d.pool(p, inv.Communities) })
+	inv.Storage = built(&spec.Storage, d.storage)
 	for r := range spec.Racks.each() {
 		inv.Racks = append(inv.Racks, d.rack(r))
 		inv.Routers = append(inv.Routers, d.routers(&r.Routers, r.Name.v)...)
@@ -52,6 +46,14 @@ func (d *decoder) build(raw *rawInventory) *inventory.Inventory {
 		inv.FindLinks()
 	}
 	return inv
+}
+
+// built are the values that are made of the items of a list; nil where there are none.
+func built[T, U any](l *list[T], build func(*T) U) (all []U) {
+	for item := range l.each() {
+		all = append(all, build(item))
+	}
+	return all
 }
 
 // session returns the session options that one place of a document sets.
@@ -144,7 +146,7 @@ func (d *decoder) pool(pool *rawPool, named map[string]inventory.Community) inve
 	built := inventory.Pool{
 		Name: pool.Name.v, Ranges: values(pool.Addresses), Exclude: values(pool.Exclude),
 		AutoAssign: pool.AutoAssign.or(true), SkipFirstLast: pool.SkipFirstLast.v, Priority: pool.Priority.v,
-		Namespaces: sortedTexts(pool.Namespaces), NamespaceSelectors: d.selectors(pool.NamespaceSelectors), Selectors: d.serviceSelectors(pool),
+		Namespaces: sortedTexts(pool.Namespaces), NamespaceSelectors: built(&pool.NamespaceSelectors, d.selector), Selectors: d.serviceSelectors(pool),
 		State: pool.State.or(inventory.PoolActive), Advertise: d.advertisements(pool, named), Via: pool.via().v, Links: values(pool.Links),
 	}
 	if slices.ContainsFunc(built.NamespaceSelectors, inventory.Selector.Empty) {
@@ -163,19 +165,12 @@ func (d *decoder) pool(pool *rawPool, named map[string]inventory.Community) inve
 
 // serviceSelectors returns the selectors of a pool; none where one matches everything.
 func (d *decoder) serviceSelectors(r *rawPool) []inventory.Selector {
-	all := d.selectors(r.ServiceSelectors)
+	all := built(&r.ServiceSelectors, d.selector)
 	if one := d.selector(&r.ServiceSelector); !one.Empty() {
 		all = append([]inventory.Selector{one}, all...)
 	}
 	if slices.ContainsFunc(all, inventory.Selector.Empty) {
 		return nil
-	}
-	return all
-}
-
-func (d *decoder) selectors(l list[rawSelector]) (all []inventory.Selector) {
-	for r := range l.each() {
-		all = append(all, d.selector(r))
 	}
 	return all
 }
@@ -194,11 +189,7 @@ func (d *decoder) advertisements(r *rawPool, named map[string]inventory.Communit
 	if len(r.Advertise.v) == 0 {
 		return []inventory.Advertise{d.advertise(&rawAdvertise{}, named)}
 	}
-	var all []inventory.Advertise
-	for a := range r.Advertise.each() {
-		all = append(all, d.advertise(a, named))
-	}
-	return all
+	return built(&r.Advertise.list, func(a *rawAdvertise) inventory.Advertise { return d.advertise(a, named) })
 }
 
 func (d *decoder) advertise(advertise *rawAdvertise, named map[string]inventory.Community) inventory.Advertise {
@@ -235,9 +226,7 @@ func (d *decoder) rack(rawRack *rawRack) inventory.Rack {
 		Subnets: values(rawRack.Subnets), PodCIDRs: values(rawRack.PodCIDRs), Carved: rawRack.Carved.v,
 		State: rawRack.State.or(inventory.StateActive), Session: d.session(&rawRack.rawSession),
 		Neighbours: sortedTexts(rawRack.Neighbours), OnLink: rawRack.OnLink.settings(),
-	}
-	for l := range rawRack.Links.each() {
-		rack.Links = append(rack.Links, l.link())
+		Links: built(&rawRack.Links, (*rawStoredLink).link),
 	}
 	if len(rawRack.Peers.v) > 0 || d.lenient && rawRack.Peers.given() {
 		rack.Peers = append([]string{}, sortedTexts(rawRack.Peers)...)
@@ -279,11 +268,7 @@ func values[T any](l list[scalar[T]]) []T {
 	if len(l.v) == 0 {
 		return nil
 	}
-	out := make([]T, len(l.v))
-	for i, s := range l.v {
-		out[i] = s.v
-	}
-	return out
+	return converted(l.v, func(s scalar[T]) T { return s.v })
 }
 
 // sortedTexts are the different values of a list whose order means nothing.
@@ -315,9 +300,9 @@ func (r *rawOnLink) settings() inventory.OnLink {
 // link is one that a slice has.
 func (r *rawStoredLink) link() inventory.Link {
 	l := inventory.Link{Subnet: r.Subnet.v, Interval: r.Interval.v, Multiplier: uint8(r.Multiplier.v), Witness: values(r.Witness), AnnounceEvery: r.AnnounceEvery.v}
-	for m := range r.Machines.each() {
-		l.Machines = append(l.Machines, inventory.LinkMachine{Name: m.Name.v, Rack: m.Rack.v, Zone: m.Zone.or(m.Rack.v), Addr: m.Address.v, State: m.State.or(inventory.StateActive)})
-	}
+	l.Machines = built(&r.Machines, func(m *rawStoredLinkMachine) inventory.LinkMachine {
+		return inventory.LinkMachine{Name: m.Name.v, Rack: m.Rack.v, Zone: m.Zone.or(m.Rack.v), Addr: m.Address.v, State: m.State.or(inventory.StateActive)}
+	})
 	return l
 }
 

@@ -4,7 +4,7 @@ import "plinth.dev/plinth/inventory"
 
 // validate runs every check.
 func (d *decoder) validate(raw *rawInventory, inv *inventory.Inventory) {
-	checked := &validation{decoder: d, raw: &raw.Spec, inv: inv}
+	checked := &validation{decoder: d, raw: &raw.Spec, inv: inv, unwritable: map[string]bool{}}
 	checked.hosts, checked.bare = checked.hostAddresses(), checked.bareRacks()
 	names, machines, addresses, pools := nameChecks{checked}, machineChecks{checked}, addressChecks{checked}, poolChecks{checked}
 	advertise, links, sessions, pods := advertiseChecks{checked}, linkChecks{checked}, sessionChecks{checked}, podChecks{checked}

@@ -80,10 +80,8 @@ func syntaxMeant(data []byte, problem inventory.Problem) string {
 		return strings.Replace(line, "\t", "  ", 1)
 	case strings.Contains(problem.Message, "did not find expected ',' or ']'") && problem.Column <= len(line):
 		return line[:problem.Column-1] + "]" + line[problem.Column-1:]
-	case strings.Contains(problem.Message, "mapping values are not allowed"):
-		if isPair && strings.Contains(value, ":") {
-			return key + `: "` + value + `"`
-		}
+	case strings.Contains(problem.Message, "mapping values are not allowed") && isPair && strings.Contains(value, ":"):
+		return key + `: "` + value + `"`
 	}
 	return ""
 }

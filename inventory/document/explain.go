@@ -176,7 +176,7 @@ func (e *explainer) session(rack *rawRack, session inventory.Session) {
 		node         *yaml.Node
 		note         string
 	}{
-		{"address", session.RouterAddr.String(), addressNode(router, session.RouterAddr), ""},
+		{"address", session.RouterAddr.String(), nodeOf(router.allAddresses(), session.RouterAddr), ""},
 		{"port", fmt.Sprint(session.Port), router.Port.node, "default"},
 		{"local", session.Local.String(), nil, e.sourceNote(session)},
 		{"localASN", session.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), ""},
@@ -211,27 +211,13 @@ func secretName(k inventory.SecretKey) string {
 	return "secret " + k.Secret + ", key " + k.Key
 }
 
-func addressNode(r *rawRouter, a netip.Addr) *yaml.Node {
-	for _, s := range r.allAddresses() {
-		if s.v == a {
-			return s.node
-		}
-	}
-	return nil
-}
-
 // link adds the origin of each setting of a link: the rack, the spec or a default.
 func (e *explainer) link(rack *rawRack, machine *rawMachine, link inventory.Link) {
 	self, _ := link.Machine(e.m.Name)
 	add := func(field, value string, node *yaml.Node, note string) {
 		e.add(fmt.Sprintf("links[%s].%s", link.Subnet, field), value, node, note)
 	}
-	at := slices.IndexFunc(machine.Addresses.v, func(a scalar[netip.Addr]) bool { return a.v == self.Addr })
-	var written *yaml.Node
-	if at >= 0 {
-		written = machine.Addresses.v[at].node
-	}
-	add("address", self.Addr.String(), written, "")
+	add("address", self.Addr.String(), nodeOf(machine.Addresses.v, self.Addr), "")
 	add("machines", fmt.Sprint(len(link.Machines)), nil, "those of every rack of the subnet with an address in it")
 	bfd := cmp.Or(rack.OnLink.BFD, e.spec.OnLink.BFD)
 	add("bfd", fmt.Sprintf("%s x %d", ShortDuration(link.Interval), link.Multiplier), bfd.node, "default")

@@ -33,7 +33,7 @@ func init() { // readers read raw types themselves, so neither can be initialise
 		"name": checked(name), "node": checked(nodeName), "namespace": checked(namespace), "hostname": checked(hostname),
 		"label": checked(labelText), "labelKey": checked(labelKey), "id": checked(machineID), "uuid": checked(uuid), "alias": checked(alias),
 		"secretKey": checked(secretKey), "reason": checked(reason), "router": checked(readRouterAddr), "effect": word("NoSchedule", "PreferNoSchedule", "NoExecute"),
-		"address": readAddressKey, "portal": readPortal, "any": anyKey,
+		"address": readAddressKey, "portal": checked(portal), "any": anyKey,
 		"holdTime": readHoldTime, "gracefulRestart": readGracefulRestart, "restartTime": readRestartTime, "password": refusePassword, "bfd": readBFD,
 		"sessionTrial": between(0, time.Hour),
 	}

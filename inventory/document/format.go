@@ -47,7 +47,7 @@ func (f *formatter) commented(path string, m mapOf) mapOf {
 
 // named maps every value, each with the comment on it.
 func named[T any](f *formatter, section string, all []T, name func(T) string, m func(T) mapOf) []mapOf {
-	return mapsOf(all, func(v T) mapOf { return f.commented(section+"["+name(v)+"]", m(v)) })
+	return converted(all, func(v T) mapOf { return f.commented(section+"["+name(v)+"]", m(v)) })
 }
 
 func (f *formatter) document() []byte {
@@ -70,7 +70,7 @@ func (f *formatter) spec() mapOf {
 		{"routers", f.routers("")},
 		{"onLink", onLinkMap(inv.OnLink)},
 		{"pools", named(f, "spec.pools", inv.Pools, func(p inventory.Pool) string { return p.Name }, f.pool)},
-		{"storage", mapsOf(inv.Storage, storageMap)},
+		{"storage", converted(inv.Storage, storageMap)},
 		{"racks", named(f, "spec.racks", inv.Racks, func(r inventory.Rack) string { return r.Name }, f.rack)},
 	})
 }
@@ -119,11 +119,11 @@ func limitValue(l inventory.Option[inventory.Limit]) bare {
 	return bare(given(l, inventory.Limit.String))
 }
 
-// mapsOf maps every value.
-func mapsOf[T any](all []T, f func(T) mapOf) []mapOf {
-	out := make([]mapOf, len(all))
-	for i, v := range all {
-		out[i] = f(v)
+// converted is a list with each item made into something else.
+func converted[T, U any](all []T, convert func(T) U) []U {
+	out := make([]U, len(all))
+	for i, item := range all {
+		out[i] = convert(item)
 	}
 	return out
 }
@@ -138,13 +138,7 @@ func textsOf[T any](all map[string]T) mapOf {
 }
 
 // stringsOf prints every value.
-func stringsOf[T fmt.Stringer](all []T) []string {
-	out := make([]string, len(all))
-	for i, v := range all {
-		out[i] = v.String()
-	}
-	return out
-}
+func stringsOf[T fmt.Stringer](all []T) []string { return converted(all, T.String) }
 
 func sessionMap(options inventory.SessionOptions) mapOf {
 	return filled(mapOf{
@@ -239,7 +233,7 @@ func poolMap(pool inventory.Pool) mapOf {
 		{"skipFirstLast", plain(pool.SkipFirstLast, false)},
 		{"priority", plain(pool.Priority, 0)},
 		{"namespaces", pool.Namespaces},
-		{"namespaceSelectors", mapsOf(pool.NamespaceSelectors, selectorMap)},
+		{"namespaceSelectors", converted(pool.NamespaceSelectors, selectorMap)},
 		serviceSelectors(pool.Selectors),
 		{"state", unless(pool.State, inventory.PoolActive)},
 		{"advertise", advertiseValue(pool)},
@@ -254,7 +248,7 @@ func (f *formatter) pool(pool inventory.Pool) mapOf {
 		return m
 	}
 	m = slices.DeleteFunc(m, func(f pair) bool { return f.key == "advertise" })
-	return append(m, pair{"advertise", mapsOf(pool.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(pool, a) })}, pair{"links", stringsOf(pool.Links)})
+	return append(m, pair{"advertise", converted(pool.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(pool, a) })}, pair{"links", stringsOf(pool.Links)})
 }
 
 // serviceSelectors is one selector, as every version reads it, or a list.
@@ -262,14 +256,14 @@ func serviceSelectors(all []inventory.Selector) pair {
 	if len(all) == 1 {
 		return pair{"serviceSelector", selectorMap(all[0])}
 	}
-	return pair{"serviceSelectors", mapsOf(all, selectorMap)}
+	return pair{"serviceSelectors", converted(all, selectorMap)}
 }
 
 func selectorMap(s inventory.Selector) mapOf {
 	requirement := func(r inventory.Requirement) mapOf {
 		return filled(mapOf{{"key", r.Key}, {"operator", string(r.Operator)}, {"values", r.Values}})
 	}
-	return filled(mapOf{{"matchLabels", textsOf(s.MatchLabels)}, {"matchExpressions", mapsOf(s.MatchExpressions, requirement)}})
+	return filled(mapOf{{"matchLabels", textsOf(s.MatchLabels)}, {"matchExpressions", converted(s.MatchExpressions, requirement)}})
 }
 
 // advertiseValue is a mapping where that says all to every version, and else a list: versions
@@ -279,7 +273,7 @@ func advertiseValue(p inventory.Pool) any {
 	if all := p.Advertise; len(all) == 1 && all[0].Selector.Empty() {
 		return advertiseMap(p, all[0])
 	}
-	return mapsOf(p.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(p, a) })
+	return converted(p.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(p, a) })
 }
 
 func advertiseMap(p inventory.Pool, advertise inventory.Advertise) mapOf {
@@ -336,7 +330,7 @@ func (f *formatter) rack(rack inventory.Rack) mapOf {
 		{"podCIDRs", f.podCIDRs(rack.PodCIDRs, rack.Carved)},
 		{"carved", plain(f.accepted && rack.Carved, false)},
 		{"neighbours", neighbours},
-		{"links", mapsOf(links, linkMap)},
+		{"links", converted(links, linkMap)},
 		{"state", unless(rack.State, inventory.StateActive)},
 	})
 	return slices.Concat(place, peers, rest, sessionMap(rack.Session), filled(mapOf{{"machines", machines}}))
@@ -366,7 +360,7 @@ func (f *formatter) machine(machine *inventory.Machine) mapOf {
 		{"hostname", machine.Hostname},
 		{"podCIDRs", f.podCIDRs(machine.PodCIDRs, machine.Carved)},
 		{"labels", textsOf(machine.Labels)},
-		{"taints", mapsOf(machine.Taints, taint)},
+		{"taints", converted(machine.Taints, taint)},
 		{"state", unless(machine.OwnState, inventory.StateActive)},
 		{"reason", machine.Reason},
 		{"held", plain(f.accepted && machine.Held, false)},
@@ -401,6 +395,6 @@ func linkMap(link inventory.Link) mapOf {
 		{"multiplier", plain(link.Multiplier, 0)},
 		{"witness", stringsOf(link.Witness)},
 		{"announceEvery", ShortDuration(link.AnnounceEvery)},
-		{"machines", mapsOf(link.Machines, machine)},
+		{"machines", converted(link.Machines, machine)},
 	})
 }

@@ -147,26 +147,21 @@ func reason(s string) (string, *refusal) {
 		suggestion: inventory.CutText(strings.Join(strings.Fields(s), " "), 1024)}
 }
 
-// readReservation reads namespace/name; its address is the key before it.
-func readReservation(decoder *decoder, node *yaml.Node) (inventory.Reservation, bool) {
-	s, ok := text(decoder, node)
-	if !ok {
-		return inventory.Reservation{}, false
-	}
+// reservation reads namespace/name; its address is the key before it.
+func reservation(s string) (inventory.Reservation, *refusal) {
 	ns, svc, _ := strings.Cut(s, "/")
 	_, ref := namespace(ns)
 	_, ref2 := name(svc)
 	if ref == nil && ref2 == nil {
-		return inventory.Reservation{Namespace: ns, Name: svc}, true
+		return inventory.Reservation{Namespace: ns, Name: svc}, nil
 	}
-	refused := refusal{code: inventory.BadService, message: "does not name a Service", accepted: "namespace/name"}
+	refused := &refusal{code: inventory.BadService, message: "does not name a Service", accepted: "namespace/name"}
 	if parts := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == '.' }); len(parts) == 2 {
 		refused.suggestion = parts[0] + "/" + parts[1]
 	} else if len(parts) == 1 {
 		refused.suggestion = "default/" + parts[0]
 	}
-	decoder.refuse(node, refused)
-	return inventory.Reservation{}, false
+	return inventory.Reservation{}, refused
 }
 
 // readAddressKey reads an address that stands as a key.
@@ -180,52 +175,37 @@ func readAddressKey(d *decoder, n *yaml.Node) (string, bool) {
 	return addr.String(), true
 }
 
-// readCommunity reads the value of a community.
-func readCommunity(decoder *decoder, node *yaml.Node) (inventory.Community, bool) {
-	s, ok := text(decoder, node)
-	if !ok {
-		return inventory.Community{}, false
-	}
+// community reads the value of a community.
+func community(s string) (inventory.Community, *refusal) {
 	c, err := inventory.ParseCommunity(s)
 	if err != nil {
-		decoder.refuse(node, badCommunity(s, err))
+		return c, badCommunity(s, err)
 	}
-	return c, err == nil
+	return c, nil
 }
 
-func badCommunity(text string, err error) refusal {
-	refused := refusal{code: inventory.BadCommunity, message: err.Error(), accepted: `"65010:100", "large:65010:1:7" or a well-known name such as no-export`}
-	for _, fixed := range []string{"large:" + text, strings.ReplaceAll(text, ",", ":"), strings.ReplaceAll(text, " ", ":"), strings.ToLower(strings.ReplaceAll(text, "_", "-"))} {
+func badCommunity(text string, err error) *refusal {
+	high, low, _ := strings.Cut(text, ":")
+	refused := &refusal{code: inventory.BadCommunity, message: err.Error(), accepted: `"65010:100", "large:65010:1:7" or a well-known name such as no-export`}
+	for _, fixed := range []string{"large:" + text, strings.ReplaceAll(text, ",", ":"), strings.ReplaceAll(text, " ", ":"), strings.ToLower(strings.ReplaceAll(text, "_", "-")), "large:" + high + ":0:" + low} {
 		if _, err := inventory.ParseCommunity(fixed); err == nil {
 			refused.suggestion = fixed
 			return refused
 		}
 	}
-	if high, low, ok := strings.Cut(text, ":"); ok {
-		if fixed := "large:" + high + ":0:" + low; refused.suggestion == "" {
-			if _, err := inventory.ParseCommunity(fixed); err == nil {
-				refused.suggestion = fixed
-			}
-		}
-	}
 	return refused
 }
 
-// readPortal keeps an iSCSI portal as volumes write it: address:port.
-func readPortal(decoder *decoder, node *yaml.Node) (string, bool) {
-	s, ok := text(decoder, node)
-	if !ok {
-		return "", false
+// portal keeps an iSCSI portal as volumes write it: address:port.
+func portal(s string) (string, *refusal) {
+	if _, err := netip.ParseAddrPort(s); err == nil {
+		return s, nil
 	}
-	if _, err := netip.ParseAddrPort(s); err != nil {
-		r := refusal{code: inventory.BadAddress, message: "is not a portal", accepted: "address:port"}
-		if a, err := netip.ParseAddr(s); err == nil {
-			r.suggestion = netip.AddrPortFrom(a, 3260).String()
-		}
-		decoder.refuse(node, r)
-		return "", false
+	r := &refusal{code: inventory.BadAddress, message: "is not a portal", accepted: "address:port"}
+	if a, err := netip.ParseAddr(s); err == nil {
+		r.suggestion = netip.AddrPortFrom(a, 3260).String()
 	}
-	return s, true
+	return "", r
 }
 
 // anyKey takes every key as it is.
@@ -237,7 +217,7 @@ func (d *decoder) unknownCommunity(scalar scalar[string], named map[string]inven
 		return // it may be a name
 	}
 	if looksLikeCommunity(scalar.v) {
-		d.refuse(scalar.node, badCommunity(scalar.v, err))
+		d.refuse(scalar.node, *badCommunity(scalar.v, err))
 		return
 	}
 	names := append(slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(inventory.WellKnownCommunities))...)

@@ -13,11 +13,7 @@ func mergeSources(node *yaml.Node) []*yaml.Node {
 	if node.Kind != yaml.SequenceNode {
 		return []*yaml.Node{node}
 	}
-	out := make([]*yaml.Node, len(node.Content))
-	for i, c := range node.Content {
-		out[i] = deref(c)
-	}
-	return out
+	return converted(node.Content, deref)
 }
 
 // pairs yields the keys and values of a mapping as it was written; nothing of what is none.

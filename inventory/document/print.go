@@ -55,14 +55,7 @@ func (p *printer) field(f pair, indent int) {
 			p.item(item, indent+2)
 		}
 	case []string:
-		p.WriteString(" [")
-		for i, s := range v {
-			if i > 0 {
-				p.WriteString(", ")
-			}
-			p.WriteString(quoted(s))
-		}
-		p.WriteString("]\n")
+		p.WriteString(" [" + strings.Join(converted(v, quoted), ", ") + "]\n")
 	case string:
 		p.WriteString(" " + quoted(v) + "\n")
 	default:

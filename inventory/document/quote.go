@@ -47,10 +47,7 @@ func jsonString(s string) string {
 
 // flowList prints values as people write a short list.
 func flowList[T fmt.Stringer](all []T) string {
-	words := make([]string, len(all))
-	for i, v := range all {
-		words[i] = quoted(v.String())
-	}
+	words := converted(all, func(v T) string { return quoted(v.String()) })
 	return "[" + strings.Join(words, ", ") + "]"
 }
 

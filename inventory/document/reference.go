@@ -47,7 +47,7 @@ func Types() []TypeDoc {
 		decls = append(decls, parseSource(string(source)).Decls...)
 	}
 	all := map[string]TypeDoc{}
-	var order []string
+	var out []TypeDoc
 	for _, d := range decls {
 		decl, ok := d.(*ast.GenDecl)
 		if !ok || decl.Tok != token.TYPE {
@@ -55,14 +55,11 @@ func Types() []TypeDoc {
 		}
 		spec := decl.Specs[0].(*ast.TypeSpec)
 		if s, ok := spec.Type.(*ast.StructType); ok && strings.HasPrefix(spec.Name.Name, "raw") {
-			all[spec.Name.Name] = typeDoc(spec.Name.Name, decl.Doc.Text(), s, all)
-			order = append(order, spec.Name.Name)
-		}
-	}
-	var out []TypeDoc
-	for _, name := range order {
-		if name != "rawSession" {
-			out = append(out, all[name])
+			doc := typeDoc(spec.Name.Name, decl.Doc.Text(), s, all)
+			all[doc.Name] = doc
+			if doc.Name != "rawSession" { // others embed it
+				out = append(out, doc)
+			}
 		}
 	}
 	return out

@@ -51,14 +51,14 @@ var (
 	readAddress  = checked(readAddr)
 	readCIDR     = checked(readPrefix)
 	readDuration = checked(parseDuration)
+
+	readReservation = checked(reservation)
+	readCommunity   = checked(community)
 )
 
 // word reads one of a few words.
 func word[T ~string](words ...T) func(*decoder, *yaml.Node) (T, bool) {
-	names := make([]string, len(words))
-	for i, w := range words {
-		names[i] = string(w)
-	}
+	names := converted(words, func(w T) string { return string(w) })
 	return checked(func(text string) (T, *refusal) {
 		for _, w := range words {
 			if string(w) == text {
@@ -238,12 +238,8 @@ func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration,
 		}
 		duration, ok := readDuration(dec, node)
 		if ok && (duration < low || duration > high) {
-			bound := low
-			if duration > high {
-				bound = high
-			}
 			dec.refuse(node, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: ShortDuration(low) + " to " + ShortDuration(high),
-				suggestion: ShortDuration(bound)})
+				suggestion: ShortDuration(min(max(duration, low), high))})
 			return 0, false
 		}
 		return duration, ok

@@ -176,9 +176,5 @@ var fieldSchemas = map[string]func() jsonObject{
 }
 
 func languageWords() []any {
-	var out []any
-	for _, l := range inventory.Languages() {
-		out = append(out, l)
-	}
-	return out
+	return converted(inventory.Languages(), func(language string) any { return language })
 }

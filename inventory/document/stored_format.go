@@ -17,7 +17,7 @@ func StoredFormat(inv *inventory.Inventory) int {
 	if slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool { return len(p.Links) > 0 }) {
 		return 3
 	}
-	if slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool { return extended(p) }) {
+	if slices.ContainsFunc(inv.Pools, extended) {
 		return 2
 	}
 	return 1

@@ -145,7 +145,7 @@ func (v *validation) networkFor(p inventory.Pool) string {
 }
 
 func (v *validation) routerNames() []string {
-	return namesOf(v.inv.Routers, func(r *inventory.Router) string { return r.Name })
+	return converted(v.inv.Routers, func(r inventory.Router) string { return r.Name })
 }
 
 // bareRack is a rack that names no subnet, and the networks that its machines are in.
@@ -166,6 +166,16 @@ func networkOf(addr netip.Addr, subnets []netip.Prefix) (netip.Prefix, bool) {
 	}
 	usual := netip.PrefixFrom(addr, bits).Masked()
 	return usual, special(addr) == "" && !slices.ContainsFunc(subnets, usual.Overlaps)
+}
+
+// nodeOf is the node of the first of some scalars with a value; nil: none has it.
+func nodeOf[T comparable](all []scalar[T], value T) *yaml.Node {
+	for _, s := range all {
+		if s.v == value {
+			return s.node
+		}
+	}
+	return nil
 }
 
 // covered reports whether one of the networks has the address.

@@ -127,11 +127,7 @@ func (v addressChecks) notItsEnds(scalar scalar[netip.Prefix], addr scalar[netip
 // subnets refuses subnets that overlap without being the same. The same one
 // may be in several racks: their machines then reach each other directly.
 func (v addressChecks) subnets() {
-	var all []span
-	for _, s := range v.raw.allSubnets() {
-		all = append(all, span{inventory.RangeOf(s.v), s.node})
-	}
-	overlaps(all, func(a, b span) {
+	overlaps(spans(v.raw.allSubnets()), func(a, b span) {
 		if a.Range != b.Range {
 			v.refuse(b.node, refusal{code: inventory.SubnetsOverlap, message: "overlaps the subnet " + a.String(), accepted: "subnets that are the same or have nothing in common",
 				suggestion: a.String()}, a.node)

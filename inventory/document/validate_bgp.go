@@ -324,9 +324,6 @@ func (v sessionChecks) writable(raw *rawRack, session inventory.Session) {
 	if lacks == "" {
 		return
 	}
-	if v.unwritable == nil {
-		v.unwritable = map[string]bool{}
-	}
 	v.unwritable[session.Router] = true
 	where := cmp.Or(router.Port.node, router.Address.node, router.Addresses.node)
 	feature := turnedOn[lacks]

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,9 +37,7 @@ func (v effectChecks) nothingAutomatic() {
 		if p.AutoAssign.or(true) {
 			return
 		}
-		if first == nil {
-			first = p.AutoAssign.node
-		}
+		first = cmp.Or(first, p.AutoAssign.node)
 	}
 	if first != nil {
 		v.refuse(first, refusal{code: inventory.NothingAutomatic, severity: inventory.Warning, message: "no pool gives addresses by itself, so a Service has to ask for a pool or an address",
@@ -53,9 +52,7 @@ func (v effectChecks) nothingGiven() {
 		if p.State.v != inventory.PoolDisabled {
 			return
 		}
-		if first == nil {
-			first = p.State.node
-		}
+		first = cmp.Or(first, p.State.node)
 	}
 	if first != nil {
 		v.refuse(first, refusal{code: inventory.AllPoolsDisabled, severity: inventory.Warning, message: "every pool is disabled, so no VIP is given or announced", accepted: "a pool that is active", suggestion: "active"})

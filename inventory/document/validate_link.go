@@ -283,10 +283,5 @@ func (v linkChecks) unusedOnLink(advertise *rawAdvertise) {
 
 // subnetNode returns the node where a subnet was written first.
 func (v linkChecks) subnetNode(p netip.Prefix) *yaml.Node {
-	for _, s := range v.raw.allSubnets() {
-		if s.v == p {
-			return s.node
-		}
-	}
-	return nil
+	return nodeOf(v.raw.allSubnets(), p)
 }

@@ -110,16 +110,16 @@ var taintOwners = map[string]string{
 // storages checks that a storage says what lives in it.
 func (v machineChecks) storages() {
 	for storage := range v.raw.Storage.each() {
-		if storage.NFS.node != nil {
-			v.require(storage.NFS.node, "server")
+		var given []*yaml.Node
+		for _, kind := range []struct {
+			node *yaml.Node
+			key  string
+		}{{storage.NFS.node, "server"}, {storage.ISCSI.node, "portal"}, {storage.CSI.node, "driver"}} {
+			if kind.node != nil {
+				v.require(kind.node, kind.key)
+				given = append(given, kind.node)
+			}
 		}
-		if storage.ISCSI.node != nil {
-			v.require(storage.ISCSI.node, "portal")
-		}
-		if storage.CSI.node != nil {
-			v.require(storage.CSI.node, "driver")
-		}
-		given := slices.DeleteFunc([]*yaml.Node{storage.NFS.node, storage.ISCSI.node, storage.CSI.node}, func(n *yaml.Node) bool { return n == nil })
 		switch {
 		case len(given) > 1:
 			v.refuse(given[1], refusal{code: inventory.Conflicting, message: "a storage is one of nfs, iscsi and csi", accepted: "an entry for each"}, given[0])

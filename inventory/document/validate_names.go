@@ -60,23 +60,15 @@ func nextName(name string, taken func(string) bool) string {
 
 // names of everything that can be referred to.
 func (v nameChecks) rackNames() []string {
-	return namesOf(v.inv.Racks, func(r *inventory.Rack) string { return r.Name })
+	return converted(v.inv.Racks, func(r inventory.Rack) string { return r.Name })
 }
 
 func (v nameChecks) zoneNames() []string {
-	return namesOf(v.inv.Racks, func(r *inventory.Rack) string { return r.Zone })
+	return converted(v.inv.Racks, func(r inventory.Rack) string { return r.Zone })
 }
 
 func (v nameChecks) bfdNames() []string {
-	return append(namesOf(v.inv.BFDProfiles, func(p *inventory.BFDProfile) string { return p.Name }), "off")
-}
-
-func namesOf[T any](all []T, name func(*T) string) []string {
-	out := make([]string, len(all))
-	for i := range all {
-		out[i] = name(&all[i])
-	}
-	return out
+	return append(converted(v.inv.BFDProfiles, func(p inventory.BFDProfile) string { return p.Name }), "off")
 }
 
 // references refuses what names something that is not there.
@@ -134,10 +126,7 @@ func (v nameChecks) once(l list[scalar[string]]) {
 
 // expected refuses a set in which a rack or a pool is missing.
 func (v nameChecks) expected() {
-	var pools []string
-	for p := range v.raw.Pools.each() {
-		pools = append(pools, p.Name.v)
-	}
+	pools := built(&v.raw.Pools, func(p *rawPool) string { return p.Name.v })
 	v.expect("rack", v.raw.Expect.Racks, v.rackNames())
 	v.expect("pool", v.raw.Expect.Pools, pools)
 }

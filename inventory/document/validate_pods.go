@@ -159,11 +159,11 @@ func (v podChecks) podCIDRs() {
 	var racks, machines []span
 	for r := range v.raw.Racks.each() {
 		v.byHand(r.PodCIDRs)
-		racks = append(racks, spans(r.PodCIDRs)...)
+		racks = append(racks, spans(r.PodCIDRs.v)...)
 		for m := range r.Machines.each() {
 			v.byHand(m.PodCIDRs)
 			v.inRack(r, m)
-			machines = append(machines, spans(m.PodCIDRs)...)
+			machines = append(machines, spans(m.PodCIDRs.v)...)
 		}
 	}
 	v.apartBlocks(racks)
@@ -196,12 +196,8 @@ func (v podChecks) freeBlock(all []span, prefix netip.Prefix) string {
 	return ""
 }
 
-func spans(l list[scalar[netip.Prefix]]) []span {
-	out := make([]span, len(l.v))
-	for i, p := range l.v {
-		out[i] = span{inventory.RangeOf(p.v), p.node}
-	}
-	return out
+func spans(all []scalar[netip.Prefix]) []span {
+	return converted(all, func(p scalar[netip.Prefix]) span { return span{inventory.RangeOf(p.v), p.node} })
 }
 
 // byHand checks one list: one block for each family of the network, and in it.
