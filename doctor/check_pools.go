@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -105,12 +106,7 @@ func (c Cluster) givesFrom(pool Object) bool {
 	case pool.Kind != "configmap":
 		return true
 	}
-	for _, w := range c.Workloads {
-		if balancerOf(w) == of {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Workloads, func(w Workload) bool { return balancerOf(w) == of })
 }
 
 // statusNotHeld tells of addresses that nobody takes back. While another balancer runs, its addresses are its own, and before Plinth's

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -97,10 +98,7 @@ func readWorkload(kind, namespace, name string, pod *v1.PodSpec) Workload {
 }
 
 func (w *Workload) addPort(protocol string, number int32) {
-	if protocol == "" {
-		protocol = "TCP"
-	}
-	p := Port{Protocol: protocol, Number: number}
+	p := Port{Protocol: cmp.Or(protocol, "TCP"), Number: number}
 	if !slices.Contains(w.Ports, p) {
 		w.Ports = append(w.Ports, p)
 	}

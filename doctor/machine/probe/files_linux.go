@@ -1,10 +1,13 @@
 package probe
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"plinth.dev/plinth/doctor"
 )
 
 // container notes whether it runs in one, by what programs that make containers leave there: files of the host are not to be had then.
@@ -30,13 +33,8 @@ func (r *reader) sysctlFiles(root string) {
 			}
 		}
 	}
-	var names []string
-	for name := range byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	r.facts.SysctlFiles = map[string][]string{}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		r.sysctlFile(byName[name])
 	}
 	r.sysctlFile(filepath.Join(root, "etc/sysctl.conf")) // sysctl --system reads it last
@@ -64,9 +62,6 @@ func (r *reader) sysctlFile(file string) {
 
 // mayChange tells whether a finding may be about a setting.
 func (r *reader) mayChange(name string) bool {
-	_, is := r.facts.Sysctls[name]
-	for _, s := range r.facts.Settings {
-		is = is || s.Name == name
-	}
-	return is
+	_, read := r.facts.Sysctls[name]
+	return read || slices.ContainsFunc(r.facts.Settings, func(s doctor.Setting) bool { return s.Name == name })
 }
