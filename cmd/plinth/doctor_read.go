@@ -198,7 +198,7 @@ func (e *examiner) readConfigMaps(ctx context.Context) (err error) {
 
 // readCustom reads the objects of other programs' kinds that the cluster serves.
 func (e *examiner) readCustom(ctx context.Context) error {
-	server, err := serverOf(e.config)
+	server, err := apiServerOf(e.config)
 	if err != nil {
 		return err
 	}

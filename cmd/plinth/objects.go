@@ -23,7 +23,7 @@ func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]doc
 	if err != nil {
 		return nil, err
 	}
-	server, err := serverOf(config)
+	server, err := apiServerOf(config)
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +53,14 @@ func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]doc
 	return []document.Document{{Source: inCluster, Data: text.Bytes()}}, nil
 }
 
-// server is an API server, with the kinds of objects that it serves.
-type server struct {
+// apiServer is an API server, with the kinds of objects that it serves.
+type apiServer struct {
 	known  discovery.DiscoveryInterface
 	client dynamic.Interface
 	groups *metav1.APIGroupList
 }
 
-func serverOf(config *rest.Config) (s server, err error) {
+func apiServerOf(config *rest.Config) (s apiServer, err error) {
 	if s.known, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return s, err
 	}
@@ -73,7 +73,7 @@ func serverOf(config *rest.Config) (s server, err error) {
 
 // versions are those that the server has of the group of a kind: the kind's own first, then as the server prefers them. An
 // older release of the other program serves older ones.
-func (s server) versions(kind importer.Kind) (all []schema.GroupVersion) {
+func (s apiServer) versions(kind importer.Kind) (all []schema.GroupVersion) {
 	for _, g := range s.groups.Groups {
 		if g.Name != kind.Group {
 			continue
@@ -91,7 +91,7 @@ func (s server) versions(kind importer.Kind) (all []schema.GroupVersion) {
 }
 
 // resource returns the name of a kind in requests, in the first version that has it; empty: the server does not know it.
-func (s server) resource(kind importer.Kind) (schema.GroupVersionResource, error) {
+func (s apiServer) resource(kind importer.Kind) (schema.GroupVersionResource, error) {
 	for _, version := range s.versions(kind) {
 		all, err := s.known.ServerResourcesForGroupVersion(version.String())
 		if err != nil {

@@ -202,7 +202,7 @@ func (r *ansibleReader) otherAddress(v ansibleVar, m *inventory.Machine) {
 	}
 }
 
-// isOf reports whether a variable is there, and of a kind of nodes. A note tells of a text.
+// isOf reports whether a variable is set, and its node is of a kind. A note records a text in its place.
 func (r *ansibleReader) isOf(v ansibleVar, kind yaml.Kind, otherwise string) bool {
 	if v.node == nil || v.node.Kind == kind {
 		return v.node != nil

@@ -63,7 +63,7 @@ func (d *draft) pass(group string, kinds ...string) {
 	}
 }
 
-// leaveOutRouter notes a router at a path that cannot be carried over.
+// leaveOutRouter records why the router at a path cannot be carried over.
 func (d *draft) leaveOutRouter(o *object, path string, code Code, message string) {
 	d.overrideAndNote(o, path, code, message)
 	d.leftOut = true

@@ -29,7 +29,7 @@ func (d *draft) machineAt(text string) *inventory.Machine {
 	return d.machineWith(hasAddress(addr))
 }
 
-// machineWith is the first machine that is as asked for; nil: none is.
+// machineWith is the first machine for which a condition holds; nil: there is none.
 func (d *draft) machineWith(is func(inventory.Machine) bool) *inventory.Machine {
 	for i := range d.inv.Racks {
 		if j := slices.IndexFunc(d.inv.Racks[i].Machines, is); j >= 0 {

@@ -208,8 +208,8 @@ func ofSystem(label string) bool { return label == "kubernetes.io/os" || label =
 
 // ofSystemAlone reports whether all labels of a mapping tell of a machine's system.
 func ofSystemAlone(n *yaml.Node) bool {
-	for key := range pairs(n) {
-		if !ofSystem(key.Value) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if !ofSystem(n.Content[i].Value) {
 			return false
 		}
 	}
@@ -219,9 +219,10 @@ func ofSystemAlone(n *yaml.Node) bool {
 // nodeSelectors returns the selectors of a Pod for its Node, but for labels of the Node's system. One of them has to match.
 func (s settings) nodeSelectors() (all []inventory.Selector) {
 	var base inventory.Selector
-	for label, value := range pairs(s.object.at(s.template + ".nodeSelector")) {
-		if !ofSystem(label.Value) {
-			base.MatchExpressions = append(base.MatchExpressions, inventory.Requirement{Key: label.Value, Operator: inventory.OpIn, Values: []string{value.Value}})
+	content := contentOf(s.object.at(s.template + ".nodeSelector"))
+	for i := 0; i+1 < len(content); i += 2 {
+		if key := content[i].Value; !ofSystem(key) {
+			base.MatchExpressions = append(base.MatchExpressions, inventory.Requirement{Key: key, Operator: inventory.OpIn, Values: []string{content[i+1].Value}})
 		}
 	}
 	terms := s.object.at(s.termsPath())

@@ -120,9 +120,10 @@ func (r *kubeVIPReader) daemon(set settings) {
 // markPlaces marks the fields that choose the Nodes of a Pod as carried over, but for those on the Nodes' system.
 func (r *kubeVIPReader) markPlaces(daemon settings) {
 	at := daemon.template + ".nodeSelector"
-	for label := range pairs(daemon.object.at(at)) {
-		if !ofSystem(label.Value) {
-			daemon.object.mark(carried, join(at, label.Value))
+	content := contentOf(daemon.object.at(at))
+	for i := 0; i+1 < len(content); i += 2 {
+		if !ofSystem(content[i].Value) {
+			daemon.object.mark(carried, join(at, content[i].Value))
 		}
 	}
 	daemon.object.mark(carried, daemon.termsPath())

@@ -25,13 +25,13 @@ func (b *notebook) tell(severity Severity, o *object, path string, code Code, me
 	b.notes = append(b.notes, Note{Position: o.position(path), Severity: severity, Code: code, Object: o.String(), Path: path, Message: message, of: o})
 }
 
-// markAndNote notes the fields at and below a path that nothing was made of.
+// markAndNote records a note on the fields at and below a path, and marks them as noted.
 func (b *notebook) markAndNote(o *object, path string, code Code, message string) {
 	o.mark(noted, path)
 	b.note(o, path, code, message)
 }
 
-// overrideAndNote is markAndNote in the place of earlier marks on what is below the path.
+// overrideAndNote is markAndNote in the place of earlier marks below the path.
 func (b *notebook) overrideAndNote(o *object, path string, code Code, message string) {
 	o.override(path)
 	b.note(o, path, code, message)

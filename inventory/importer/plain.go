@@ -79,7 +79,7 @@ func copiedPairs(to, from *yaml.Node, budget *int, depth int) error {
 	return nil
 }
 
-// mappingsOf are what a merge key has: a list, or one of it.
+// mappingsOf are the mappings that a merge key has: those of a list, or one.
 func mappingsOf(merge *yaml.Node) []*yaml.Node {
 	if merge.Kind == yaml.SequenceNode {
 		return merge.Content

@@ -27,7 +27,7 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// contentOf are the items of a list; none: there is no node.
+// contentOf are the nodes in a list or mapping; none: there is no node.
 func contentOf(node *yaml.Node) []*yaml.Node {
 	if node == nil {
 		return nil
