@@ -63,8 +63,7 @@ const (
 	// ProxyRulesOverdue: a VIP is announced although kube-proxy on this machine has not shown
 	// rules for it within the bound.
 	ProxyRulesOverdue Reason = "ProxyRulesOverdue"
-	// ProxyRulesLost: kube-proxy on this machine had rules for the VIP, and they are gone; or it has none at all for longer
-	// than the bound, and had some before the VIP came.
+	// ProxyRulesLost: kube-proxy on this machine had rules for the VIP, and they are gone.
 	ProxyRulesLost Reason = "ProxyRulesLost"
 	// LocalEndpointsTerminating: with externalTrafficPolicy Local, all endpoints of this
 	// machine that can take traffic terminate, and others are ready elsewhere. A prefix is

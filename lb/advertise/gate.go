@@ -25,8 +25,6 @@ import (
 //   - An offer whose rules were seen, and are gone, is held back until they are there again,
 //     without a bound: where another machine can serve it ([Offer.RulesLost]). [Gate.Passing] returns the
 //     passing offers for that.
-//   - So is, once the bound is over, an offer for which kube-proxy has no rules since it has none at all, as after a first
-//     sync that failed, on a machine that once had some.
 //
 // The clock of a question runs only while the machine would announce the VIP but for the
 // rules: [Gate.Observe] takes that from the plan.
@@ -41,7 +39,6 @@ type Gate struct {
 	editions uint64                // changes of frontends
 	asks     uint64                // changes of what is asked
 	due      time.Time             // no question's bound is over before; zero: there is none that has one
-	ruled    bool                  // kube-proxy here had rules once: it is one that has some
 }
 
 // offerKey identifies an offer.
@@ -71,15 +68,11 @@ type Evidence string
 // The evidence that answers a [Question], and that with which a question ends.
 const (
 	Absent  Evidence = "absent"  // the rules are not there yet
-	Bare    Evidence = "bare"    // nor are any others of its family, though kube-proxy runs
 	Present Evidence = "present" // they are there
 	Unknown Evidence = "unknown" // nobody can be asked
 	Gone    Evidence = "gone"    // they were there, and are not any more
 	Overdue Evidence = "overdue" // they were not there when the bound was over
 )
-
-// isNone reports whether evidence is that there are no rules yet.
-func (e Evidence) isNone() bool { return e == Absent || e == Bare }
 
 // Question asks for evidence of the rules for one VIP of a Service, and so for one family.
 type Question struct {
@@ -118,7 +111,6 @@ func (g *Gate) Adopt(offers sorted.List[Offer]) {
 	for o := range offers.All() {
 		if isGated(&o) && !o.RulesPending {
 			g.entries[keyOf(o)] = &entry{passes: true, worse: demotionOf(&o) != "", frontend: o.Frontend, ruled: o.RulesSeen}
-			g.ruled = g.ruled || o.RulesSeen
 		}
 	}
 }
@@ -274,7 +266,7 @@ func (g *Gate) See(there []Question, now time.Time) {
 	for _, q := range there {
 		key := offerKey{q.Service, q.VIP}
 		if e := g.entries[key]; e != nil && e.passes && !e.ruled && e.edition == q.Edition {
-			e.ruled, g.ruled = true, true
+			e.ruled = true
 			changed = append(changed, key)
 		}
 	}
@@ -313,7 +305,7 @@ func (g *Gate) Answer(answers []Answer, now time.Time) (ended []Passage) {
 	var changed []offerKey
 	for _, answer := range answers {
 		key := offerKey{answer.Question.Service, answer.Question.VIP}
-		if _, asked := g.asked[key]; !asked || answer.Evidence.isNone() {
+		if _, asked := g.asked[key]; !asked || answer.Evidence == Absent {
 			continue
 		}
 		q := g.question(key)
@@ -325,7 +317,6 @@ func (g *Gate) Answer(answers []Answer, now time.Time) (ended []Passage) {
 		}
 		known := g.entries[key]
 		known.passes, known.worse, known.lost, known.ruled = true, false, false, answer.Evidence == Present
-		g.ruled = g.ruled || known.ruled
 		g.stopAsking(key, known)
 		changed = append(changed, key)
 	}
@@ -333,9 +324,8 @@ func (g *Gate) Answer(answers []Answer, now time.Time) (ended []Passage) {
 	return ended
 }
 
-// Expire passes the offers that have waited for the bound, and leaves those to other machines for which the last answer
-// was [Bare]. Their questions are asked on.
-func (g *Gate) Expire(now time.Time, bare func(vip netip.Addr) bool) (ended []Passage) {
+// Expire passes the offers that have waited for the bound. Their questions are asked on.
+func (g *Gate) Expire(now time.Time) (ended []Passage) {
 	if g.due.IsZero() || now.Before(g.due) {
 		return nil
 	}
@@ -351,13 +341,9 @@ func (g *Gate) Expire(now time.Time, bare func(vip netip.Addr) bool) (ended []Pa
 			}
 		default:
 			key := offerKey{question.Service, question.VIP}
-			known, evidence := g.entries[key], Overdue
-			if g.ruled && bare(question.VIP) {
-				known.passes, known.worse, known.lost, evidence = false, false, true, Bare
-			} else {
-				known.passes, known.worse, known.overdue = true, false, true
-			}
-			ended, changed = append(ended, Passage{question, evidence, now.Sub(question.Since)}), append(changed, key)
+			known := g.entries[key]
+			known.passes, known.worse, known.overdue = true, false, true
+			ended, changed = append(ended, Passage{question, Overdue, now.Sub(question.Since)}), append(changed, key)
 		}
 	}
 	g.asks += uint64(len(changed))

@@ -24,7 +24,6 @@ type gated struct {
 	offers  sorted.List[Offer] // as they are
 	passed  sorted.List[Offer]
 	plan    Plan
-	bare    bool // kube-proxy has no rules at all
 }
 
 func newGated(t testing.TB) *gated {
@@ -33,7 +32,7 @@ func newGated(t testing.TB) *gated {
 
 // replan makes a pass at the present moment.
 func (g *gated) replan() {
-	g.gate.Expire(g.now, func(netip.Addr) bool { return g.bare })
+	g.gate.Expire(g.now)
 	g.passed = g.gate.Apply(g.offers, g.now)
 	g.view.Offers = g.passed
 	g.plan = g.planner.Plan(g.view)
@@ -178,52 +177,6 @@ func TestAVIPWhoseRulesAreGoneIsLeftToOtherMachinesUntilTheyAreBack(t *testing.T
 	if n := len(g.gate.Passing()); n != 1 {
 		t.Errorf("%d pass", n)
 	}
-}
-
-// As after a first sync that failed: kube-proxy runs, and makes no other until some Service changes.
-func TestAVIPIsLeftToOtherMachinesWhileKubeProxyHasNoRulesAtAll(t *testing.T) {
-	for name, tt := range map[string]struct {
-		once  bool // kube-proxy here had rules
-		bare  bool // and has none now
-		offer Offer
-		want  string
-	}{
-		"it had rules, and others serve":               {true, true, cluster(gatedVIP, 2), ""},
-		"it has others":                                {true, false, cluster(gatedVIP, 2), "yes"},
-		"it was never seen to have any":                {false, true, cluster(gatedVIP, 2), "yes"},
-		"nobody else can serve":                        {true, true, localOffer(local(Endpoint{Ready: true, Serving: true})), "yes"},
-		"another machine has an endpoint, as this one": {true, true, localOffer(local(Endpoint{Ready: true, Serving: true}), Endpoint{Ready: true, Serving: true}), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGated(t)
-			if tt.once {
-				g.put(cluster(gatedVIP.Next(), 2))
-				g.answer(Present)
-			}
-			g.bare = tt.bare
-			g.put(tt.offer)
-			g.answer(Bare)
-			g.expect(t, "before the bound", gatedVIP, "", 1)
-			g.wait(testBound)
-			g.expect(t, "at the bound", gatedVIP, tt.want, 1)
-			if no := (Refusal{Service: web, VIP: gatedVIP, Reason: lb.ProxyRulesLost}); g.plan.Refusals.Has(no) != (tt.want == "") {
-				t.Errorf("refusals %v", g.plan.Refusals)
-			}
-			g.answer(Present)
-			g.expect(t, "once it has the rules", gatedVIP, "yes", 0)
-		})
-	}
-}
-
-func TestANextProcessKnowsThatKubeProxyHadRules(t *testing.T) {
-	g := newGated(t)
-	had := cluster(gatedVIP.Next(), 2)
-	had.RulesSeen = true
-	g.gate.Adopt(sorted.Of(had))
-	g.bare = true
-	g.put(cluster(gatedVIP, 2))
-	g.wait(testBound)
-	g.expect(t, "at the bound", gatedVIP, "", 1)
 }
 
 // One endpoint, which is here: routers would drop what the machine rejects at least.

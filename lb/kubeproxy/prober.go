@@ -114,7 +114,7 @@ func (p *Prober) evidence(ctx context.Context, mode mode, node []netip.Addr, que
 	case iptables:
 		found = p.passesOn(question.VIP, ports)
 	case starting:
-		return advertise.Bare
+		return advertise.Absent
 	case hidden:
 		return advertise.Unknown
 	}

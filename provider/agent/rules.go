@@ -26,9 +26,6 @@ func (a *Agent) admit(now time.Time) {
 			continue
 		case passage.Evidence == advertise.Overdue:
 			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", passage)
-		case passage.Evidence == advertise.Bare:
-			tell(slog.LevelWarn, "leaving a VIP to other machines: kube-proxy here has no rules at all", passage)
-			continue
 		}
 		a.reporting.board.WaitedForRules(passage.Evidence, passage.After)
 	}

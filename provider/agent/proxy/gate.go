@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +18,8 @@ import (
 const (
 	// RulesBound is how long a VIP waits for kube-proxy's rules at most. kube-proxy tries a
 	// sync that failed again after 30 seconds (its --iptables-sync-period and siblings), and
-	// then takes seconds on a large cluster. Not so its first one: after that it waits for the next change of a Service
-	// (OnServiceSynced of both proxiers, Kubernetes 1.37).
+	// then takes seconds on a large cluster. Not so its first one, which it makes outside of that loop: the next is made
+	// when some Service or EndpointSlice changes (OnServiceSynced of both proxiers, Kubernetes 1.37).
 	RulesBound = 45 * time.Second
 	// askEvery is how often kube-proxy's rules are looked for while a VIP waits for them: what
 	// waiting costs at most, at the median half of it.
@@ -54,7 +53,6 @@ type asker struct {
 	answers []advertise.Answer   // that nobody has taken yet
 	gone    []advertise.Question // rules, nor these
 	there   []advertise.Question // rules that are seen for the first time
-	bare    map[bool]bool        // by whether it is IPv4: kube-proxy had no rules of the family at all, when last asked about
 }
 
 // round is a round of questions, and the means by which they are asked.
@@ -65,7 +63,7 @@ type round struct {
 }
 
 func newAsker(p Prober, changed func()) *asker {
-	return &asker{prober: p, changed: changed, rounds: latest.New[round](), ended: make(chan struct{}, 1), bare: map[bool]bool{}}
+	return &asker{prober: p, changed: changed, rounds: latest.New[round](), ended: make(chan struct{}, 1)}
 }
 
 // run asks the questions of the latest round, again and again, until the context ends.
@@ -116,27 +114,16 @@ func pace(questions []advertise.Question) time.Duration {
 	return every
 }
 
-// put hands answers to the agent, if one among them changes anything: that there are no rules does once a bound is over.
+// put hands answers to the agent, if one among them changes anything.
 func (a *asker) put(answers []advertise.Answer) {
-	a.mu.Lock()
-	for _, x := range answers {
-		a.bare[x.Question.VIP.Is4()] = x.Evidence == advertise.Bare
+	answers = slices.DeleteFunc(answers, func(x advertise.Answer) bool { return x.Evidence == advertise.Absent })
+	if len(answers) == 0 {
+		return
 	}
-	answers = slices.DeleteFunc(answers, func(x advertise.Answer) bool {
-		return x.Evidence == advertise.Absent || x.Evidence == advertise.Bare
-	})
+	a.mu.Lock()
 	a.answers = append(a.answers, answers...)
 	a.mu.Unlock()
-	if len(answers) > 0 {
-		a.changed()
-	}
-}
-
-// isBare reports whether kube-proxy, which runs, had no rules at all in the family of a VIP when it was last asked about.
-func (a *asker) isBare(vip netip.Addr) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.bare[vip.Is4()]
+	a.changed()
 }
 
 // putSeen hands to the agent the rules that are there, and those that are gone.
@@ -209,7 +196,7 @@ func (g *Gate) Apply(in *plan.Inputs, now time.Time) []advertise.Passage {
 	}
 	answers, there, gone := g.asker.take()
 	g.rules.See(there, now)
-	ended := slices.Concat(g.rules.Answer(answers, now), g.rules.Lose(gone, now), g.rules.Expire(now, g.asker.isBare))
+	ended := slices.Concat(g.rules.Answer(answers, now), g.rules.Lose(gone, now), g.rules.Expire(now))
 	in.Passed = g.rules.Apply(in.Offers, now)
 	in.Version.Passed = g.rules.Changes()
 	return ended
