@@ -88,7 +88,7 @@ func (c Cluster) withoutNode(inv *inventory.Inventory) (out []inventory.Machine)
 	return out
 }
 
-// heard is the cluster without the Nodes that are silent.
+// heard is the cluster without the Nodes that are silent; nil Nodes, of which nothing is known, stay nil.
 func (c Cluster) heard() Cluster {
 	c.Nodes = maps.Clone(c.Nodes)
 	maps.DeleteFunc(c.Nodes, func(_ string, n Node) bool { return n.Silent })

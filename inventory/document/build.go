@@ -143,24 +143,24 @@ func (d *decoder) routers(raw *list[rawRouter], rack string) []inventory.Router 
 
 func (d *decoder) pool(pool *rawPool, named map[string]inventory.Community) inventory.Pool {
 	d.require(pool.node, "name", "addresses")
-	built := inventory.Pool{
+	result := inventory.Pool{
 		Name: pool.Name.v, Ranges: values(pool.Addresses), Exclude: values(pool.Exclude),
 		AutoAssign: pool.AutoAssign.or(true), SkipFirstLast: pool.SkipFirstLast.v, Priority: pool.Priority.v,
 		Namespaces: sortedTexts(pool.Namespaces), NamespaceSelectors: built(&pool.NamespaceSelectors, d.selector), Selectors: d.serviceSelectors(pool),
 		State: pool.State.or(inventory.PoolActive), Advertise: d.advertisements(pool, named), Via: pool.via().v, Links: values(pool.Links),
 	}
-	if slices.ContainsFunc(built.NamespaceSelectors, inventory.Selector.Empty) {
-		built.Namespaces, built.NamespaceSelectors = nil, nil // all
+	if slices.ContainsFunc(result.NamespaceSelectors, inventory.Selector.Empty) {
+		result.Namespaces, result.NamespaceSelectors = nil, nil // all
 	}
-	slices.SortFunc(built.Ranges, inventory.Range.Compare)
-	slices.SortFunc(built.Exclude, inventory.Range.Compare)
+	slices.SortFunc(result.Ranges, inventory.Range.Compare)
+	slices.SortFunc(result.Exclude, inventory.Range.Compare)
 	for _, e := range pool.Reserved.v {
 		res := e.value.v
 		res.Addr, _ = netip.ParseAddr(e.key.v)
-		built.Reserved = append(built.Reserved, res)
+		result.Reserved = append(result.Reserved, res)
 	}
-	slices.SortFunc(built.Reserved, func(a, b inventory.Reservation) int { return a.Addr.Compare(b.Addr) })
-	return built
+	slices.SortFunc(result.Reserved, func(a, b inventory.Reservation) int { return a.Addr.Compare(b.Addr) })
+	return result
 }
 
 // serviceSelectors returns the selectors of a pool; none where one matches everything.
@@ -244,23 +244,23 @@ func (d *decoder) machine(machine *rawMachine, rack *inventory.Rack) inventory.M
 	if heldBefore := d.lenient && !d.strict && machine.Held.v; own != inventory.StatePlanned && own != inventory.StateRetired && !heldBefore {
 		d.require(machine.node, "addresses")
 	}
-	built := inventory.Machine{
+	result := inventory.Machine{
 		Name: machine.Name.v, ID: machine.ID.or(machine.Name.v), OwnID: machine.ID.given(), Rack: rack.Name, SystemUUID: inventory.ReportedUUID(machine.Match.SystemUUID.v),
 		Aliases: sortedTexts(machine.Aliases), Unit: machine.Unit.v, Type: machine.Type.v,
 		Addresses: values(machine.Addresses), ExternalAddresses: values(machine.ExternalAddresses), Hostname: machine.Hostname.v,
 		PodCIDRs: values(machine.PodCIDRs), Carved: machine.Carved.v, Held: machine.Held.v, Labels: keyed(machine.Labels),
 		OwnState: own, State: inventory.Graver(own, rack.State), Reason: machine.Reason.v,
 	}
-	if built.Held {
-		built.State = own
+	if result.Held {
+		result.State = own
 	}
 	for t := range machine.Taints.each() {
 		d.require(t.node, "key", "effect")
-		built.Taints = append(built.Taints, inventory.Taint{Key: t.Key.v, Value: t.Value.v, Effect: t.Effect.v})
+		result.Taints = append(result.Taints, inventory.Taint{Key: t.Key.v, Value: t.Value.v, Effect: t.Effect.v})
 	}
-	slices.SortFunc(built.Taints, inventory.Taint.Compare)
-	built.PlanUnreachable()
-	return built
+	slices.SortFunc(result.Taints, inventory.Taint.Compare)
+	result.PlanUnreachable()
+	return result
 }
 
 // values are the values of a list, in its order.

@@ -47,7 +47,7 @@ func Check(docs ...Document) inventory.Problems {
 	dec.pages = pages
 	raw := dec.decode(pages)
 	if raw != nil {
-		v := &validation{decoder: dec, raw: &raw.Spec, inv: dec.build(raw)}
+		v := &validation{decoder: dec, raw: &raw.Spec, inv: dec.build(raw), unwritable: map[string]bool{}}
 		v.partly()
 	}
 	if dec.steps <= 0 {

@@ -241,7 +241,7 @@ func (r *netboxReader) asnOf(object *object, rack string) {
 func (r *netboxReader) machineASNs() {
 	for i := range r.inv.Racks {
 		rack := &r.inv.Racks[i]
-		rack.ASN = r.asns[rack.Name]
+		rack.ASN = cmp.Or(r.asns[rack.Name], rack.ASN)
 		r.inv.BGP.ASN = cmp.Or(r.inv.BGP.ASN, rack.ASN)
 	}
 }

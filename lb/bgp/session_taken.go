@@ -31,7 +31,8 @@ func (in *instance) awaitTurn(ctx context.Context, onEvent func(event)) {
 		return
 	}
 	go onEvent(event{from: in, other: &other})
-	if !wake.After(ctx, takenPause) { // it passes where a session stands that the router began, and GoBGP waits for this to end it
+	// It passes where a session stands that the router began, and GoBGP waits for this to end it.
+	if !wake.After(ctx, takenPause) {
 		time.Sleep(dialEnds)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/wake"
 )
 
 // Limits on requests of strangers: the port is open to any host that reaches the machine.
@@ -61,7 +63,7 @@ func (s *Server) Run(ctx context.Context) {
 			s.Log.Error("cannot serve the inventory webhook", "address", s.Address, "err", err)
 		}
 		said = err.Error()
-		pause(ctx, retryEvery)
+		wake.After(ctx, retryEvery)
 	}
 }
 
@@ -131,16 +133,6 @@ func (s *Server) keepCertificate(ctx context.Context) {
 		case err == nil:
 			s.failed = ""
 		}
-		pause(ctx, next)
-	}
-}
-
-// pause waits, or returns when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		wake.After(ctx, next)
 	}
 }
