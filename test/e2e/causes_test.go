@@ -50,6 +50,13 @@ func TestWhyASessionIsDownIsKnownFarFromItsMachine(t *testing.T) {
 	l := story.Shared(t)
 	usual := routersSides(t, l)
 	t.Cleanup(func() { mend(t, l, usual) })
+	var causes []string
+	for _, two := range mistakes {
+		causes = append(causes, two[0].cause, two[1].cause)
+	}
+	if slices.Sort(causes); !slices.Equal(causes, story.CausesOfConfigurations) {
+		t.Errorf("%q are provoked, want %q", causes, story.CausesOfConfigurations)
+	}
 	for round := range 2 {
 		for _, r := range l.Topology.Routers {
 			if text := mistakes[r.OS][round].of(usual[r.Name]); text == "" {

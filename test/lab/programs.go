@@ -267,6 +267,12 @@ func (l *Lab) SetPassword(ctx context.Context, password string) error {
 	return errors.Join(err, os.WriteFile(l.passwordFile(), []byte(password), 0o600))
 }
 
+// ForgetPassword undoes SetPassword.
+func (l *Lab) ForgetPassword(ctx context.Context) error {
+	err := l.Kube.CoreV1().Secrets(l.installed()).Delete(ctx, PasswordSecret, metav1.DeleteOptions{})
+	return errors.Join(err, os.Remove(l.passwordFile()))
+}
+
 // Status is what plinth says of how the datacenter is, and whether all is well.
 func (l *Lab) Status(ctx context.Context) (text string, well bool, err error) {
 	return l.plinth(ctx, "status")

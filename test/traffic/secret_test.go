@@ -28,6 +28,7 @@ func TestASecretIsRotated(t *testing.T) {
 	local := lab.LoadBalancer("secret-local", "secret")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := story.Expose(t, l, local)
+	t.Cleanup(func() { must(t, l.ForgetPassword(context.Background())) })
 	must(t, l.SetPassword(t.Context(), "first"))
 	guarded := story.Edited(t, lab.Inventory(l.Topology), "    holdTime: 3s\n", "    holdTime: 3s\n    passwordFrom: {secret: "+lab.PasswordSecret+", key: "+lab.PasswordKey+"}\n")
 	guarded = story.Edited(t, guarded, "spec:\n", "spec:\n  safety: {sessionTrial: 6s}\n")

@@ -37,6 +37,7 @@ var cannotPass = map[string]string{
 
 func TestKubernetesOwnTestsOfLoadBalancers(t *testing.T) {
 	ctx := context.Background()
+	commit := commitOf(t)
 	// What an earlier run that was killed has left.
 	if err := lab.Down(ctx, labName); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,24 @@ func TestKubernetesOwnTestsOfLoadBalancers(t *testing.T) {
 	if err := g.Lab.WaitPods(ctx, 2*time.Minute, "kube-system", "k8s-app=kube-dns"); err != nil {
 		t.Fatal(err)
 	}
-	judge(t, conformance.Expect(runUpstream(t, g.Lab, programs["e2e.test"], out), cannotPass))
+	judge(t, conformance.Expect(runUpstream(t, g.Lab, programs["e2e.test"], out), cannotPass), commit)
+}
+
+// commitOf returns the commit that the page is to name; none where no page is written.
+func commitOf(t *testing.T) string {
+	t.Helper()
+	if !*record {
+		return ""
+	}
+	root, err := components.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit, err := components.Commit(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commit
 }
 
 // runUpstream runs the tests from where the client is, and returns their report.
@@ -107,7 +125,7 @@ func runUpstream(t *testing.T, l *lab.Lab, program, out string) []conformance.Re
 	return all
 }
 
-func judge(t *testing.T, all []conformance.Result) {
+func judge(t *testing.T, all []conformance.Result, commit string) {
 	t.Helper()
 	passed := 0
 	for _, r := range all {
@@ -131,9 +149,8 @@ func judge(t *testing.T, all []conformance.Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit, err := components.Commit(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
+	if now := commitOf(t); now != commit {
+		t.Fatalf("the commit is %s, and was %s when the tests began", now, commit)
 	}
 	version, err := components.KubernetesVersion()
 	if err != nil {

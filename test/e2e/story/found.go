@@ -11,6 +11,10 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
+// CausesOfConfigurations are the causes of a session that is down for which a router's configuration is to be edited: package
+// e2e provokes these, and package labs all others.
+var CausesOfConfigurations = []string{"ASNMismatch", "Refused", "RouterShutdown", "TTLMismatch"}
+
 // BrokenAt says why the first step of a chain of `plinth why` that does not hold is not this one, with these
 // words.
 func BrokenAt(ctx context.Context, l *lab.Lab, what, step, words string) error {
