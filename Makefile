@@ -222,6 +222,14 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
+.PHONY: evidence
+evidence: controlplane ## measure the figures of the docs on this commit and write their tables (PARTS="agent starts": these alone); says what is older than its code
+	@go run -C test ./evidence $(EXEC) $(subst $(comma), ,$(PARTS))
+
+.PHONY: evidence-age
+evidence-age: ## which figures of the docs are older than the code that they are about
+	@go run -C test ./evidence -age
+
 # Built from the modules that go.mod and lint/go.mod pin. The same bytes in each clone: go vet keeps what it found, by tool.
 LINTERS = $(addprefix bin/,plinth-vet revive unparam misspell actionlint staticcheck)
 $(LINTERS) &: go.mod lint/go.mod lint/vet/main.go

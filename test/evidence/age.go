@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"plinth.dev/plinth/test/components"
+)
+
+// age says how far a part's record is behind the code that it is about, in a line.
+func age(ctx context.Context, root string, p part) (string, error) {
+	r, there, err := read(filepath.Join(root, p.record()))
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		return fmt.Sprintf("%-12s was never measured", p.name), nil
+	}
+	since, err := components.Git(ctx, root, append([]string{"log", "--format=%h", r.Commit + "..HEAD", "--"}, p.code...)...)
+	if err != nil {
+		return fmt.Sprintf("%-12s %s, %s: of a commit that this clone does not have", p.name, r.Commit, r.Date), nil
+	}
+	if n := len(strings.Fields(since)); n > 0 {
+		return fmt.Sprintf("%-12s %s, %s: %d commits older than its code", p.name, r.Commit, r.Date, n), nil
+	}
+	return fmt.Sprintf("%-12s %s, %s: of today's code", p.name, r.Commit, r.Date), nil
+}

@@ -1,0 +1,16 @@
+// Command evidence measures the figures of the docs, part by part. Each part has
+//
+//   - a record, docs/evidence/NAME.txt: what its benchmarks printed, in the format of Go's benchmarks
+//     (golang.org/design/14313-benchmark-format), below the commit, the day and the machine;
+//   - tables, tables/NAME.md here: templates that name figures of the record;
+//   - a place for each table in a page, between two comments, where no figure is written by hand.
+//
+// In a clean tree
+//
+//	go run -C test ./evidence               # measures all parts
+//	go run -C test ./evidence new-vips      # one part
+//	go run -C test ./evidence -age          # measures nothing
+//	go run -C test ./evidence -render       # writes the tables again, after a change of a template
+//
+// prints in the end which parts are older than the code that they are about.
+package main

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// part is what one run measures.
+type part struct {
+	name string
+	page string     // that shows its table, from the root
+	runs [][]string // arguments of go test, after those that all have
+	code []string   // paths from the root: a change there makes the record old
+}
+
+// figures is the page that most parts are on.
+const figures = "docs/explanation/figures.md"
+
+// parts are in the order in which they are measured.
+var parts = []part{
+	{
+		name: "agent",
+		page: figures,
+		runs: [][]string{
+			{"-bench", "^BenchmarkPlan$", "-count", "5", "./lb/advertise"},
+			{"-bench", "^BenchmarkPass$", "-count", "5", "./provider/agent"},
+			{"-tags", "privileged,timing", "-bench", "^BenchmarkOneOfMany$", "-benchtime", "200x", "-timeout", "20m", "./lb/bgp"},
+		},
+		code: []string{"go.mod", "inventory", "lb", "provider/agent", "sorted"},
+	},
+	{
+		name: "new-vips",
+		page: figures,
+		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
+		code: []string{"go.mod", "inventory", "lb", "provider/agent", "sorted", "test/bench/gate"},
+	},
+	{
+		name: "starts",
+		page: figures,
+		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
+		code: []string{"go.mod", "inventory", "lb", "provider/agent", "sorted", "test/bench/gate"},
+	},
+}
+
+// chosen returns the parts of these names, or all.
+func chosen(names []string) ([]part, error) {
+	if len(names) == 0 {
+		return parts, nil
+	}
+	var asked []part
+	for _, name := range names {
+		found := false
+		for _, p := range parts {
+			if p.name == name {
+				asked, found = append(asked, p), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s is no part, but %s", name, partNames())
+		}
+	}
+	return asked, nil
+}
+
+func partNames() string {
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// record is the file of what the part measured, from the root.
+func (p part) record() string { return filepath.Join("docs", "evidence", p.name+".txt") }
