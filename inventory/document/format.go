@@ -119,15 +119,6 @@ func limitValue(l inventory.Option[inventory.Limit]) bare {
 	return bare(given(l, inventory.Limit.String))
 }
 
-// converted is a list with each item made into something else.
-func converted[T, U any](all []T, convert func(T) U) []U {
-	out := make([]U, len(all))
-	for i, item := range all {
-		out[i] = convert(item)
-	}
-	return out
-}
-
 // textsOf is a mapping of free keys, sorted.
 func textsOf[T any](all map[string]T) mapOf {
 	var m mapOf

@@ -73,3 +73,12 @@ func countNodes(n *yaml.Node) int {
 	}
 	return total
 }
+
+// converted is a list with each item made into something else.
+func converted[T, U any](all []T, convert func(T) U) []U {
+	out := make([]U, len(all))
+	for i, item := range all {
+		out[i] = convert(item)
+	}
+	return out
+}

@@ -159,3 +159,7 @@ func overlaps(all []span, yield func(earlier, later span)) {
 		}
 	}
 }
+
+func spans(all []scalar[netip.Prefix]) []span {
+	return converted(all, func(p scalar[netip.Prefix]) span { return span{inventory.RangeOf(p.v), p.node} })
+}

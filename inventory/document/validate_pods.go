@@ -196,10 +196,6 @@ func (v podChecks) freeBlock(all []span, prefix netip.Prefix) string {
 	return ""
 }
 
-func spans(all []scalar[netip.Prefix]) []span {
-	return converted(all, func(p scalar[netip.Prefix]) span { return span{inventory.RangeOf(p.v), p.node} })
-}
-
 // byHand checks one list: one block for each family of the network, and in it.
 func (v podChecks) byHand(prefixes list[scalar[netip.Prefix]]) {
 	if len(prefixes.v) == 0 {
