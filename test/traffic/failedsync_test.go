@@ -2,9 +2,7 @@ package traffic
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -21,11 +19,11 @@ const (
 	boundSkew  = 5 * time.Second
 )
 
-// TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersUntilItHasRules has the first sync of a kube-proxy fail, as where a
-// limit is reached, after which it makes no other until some Service changes. The others announce what is there and what is
+// TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersWithinTheBound has the first sync of a kube-proxy fail, as where a
+// limit is reached, after which it makes no other until some Service or EndpointSlice changes. The others announce what is there and what is
 // new, and that machine does once a sync has succeeded. A client loses nothing.
-func TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersUntilItHasRules(t *testing.T) {
-	const bare = "w1"
+func TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersWithinTheBound(t *testing.T) {
+	const late = "w1"
 	others := []string{"w2", "w3", "w4"}
 	l := story.Shared(t)
 	t.Cleanup(func() { must(t, l.WriteRulesAnew(context.Background())) })
@@ -33,13 +31,13 @@ func TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersUntilItHasRule
 	before := story.Expose(t, l, lab.LoadBalancer("before", "synced"))
 	story.Announced(t, l, before)
 
-	mend := failing(t, l, bare, true)
+	mend := failing(t, l, late, true)
 	begun := time.Now()
 	vips := story.Expose(t, l, lab.LoadBalancer("synced", "synced"))
 	story.Announced(t, l, slices.Concat(before, vips), others...)
-	waitsForRules(t, l, bare, vips)
+	waitsForRules(t, l, late, vips)
 	must(t, lab.Within(t.Context(), 10*time.Second, func(ctx context.Context) error {
-		return errors.Join(story.InStatus(ctx, l, bare, "ProxyRulesLost"), story.BrokenAt(ctx, l, "node/"+bare, "fabric", "ProxyRulesLost"))
+		return errors.Join(story.InStatus(ctx, l, late, "ProxyRulesLost"), story.BrokenAt(ctx, l, "node/"+late, "fabric", "ProxyRulesLost"))
 	}))
 	probes := map[netip.Addr]*lab.Prober{}
 	for _, vip := range slices.Concat(before, vips) {
@@ -71,7 +69,13 @@ func TestAVIPIsAnnouncedWithoutRulesOnceTheBoundIsOver(t *testing.T) {
 	begun := time.Now()
 	vips := story.Expose(t, l, lab.LoadBalancer("bounded", "bounded"))
 	story.Announced(t, l, vips, "w2", "w3", "w4")
-	must(t, lab.Within(t.Context(), rulesBound+boundSkew, func(ctx context.Context) error { return saidOverdue(ctx, l, late, vips) }))
+	must(t, lab.Within(t.Context(), rulesBound+boundSkew, func(ctx context.Context) error {
+		status, err := rulesOf(ctx, l, late)
+		if err != nil {
+			return err
+		}
+		return hasAll(status.Overdue, vips, "ProxyRulesOverdue")
+	}))
 	story.Announced(t, l, vips)
 	took := time.Since(begun)
 	t.Logf("announced without rules after %v", took.Round(100*time.Millisecond))
@@ -89,24 +93,4 @@ func failing(t *testing.T, l *lab.Lab, machine string, anew bool) (mend func()) 
 	t.Cleanup(func() { must(t, undo()) })
 	must(t, err)
 	return func() { must(t, undo()) }
-}
-
-// saidOverdue says why a machine's agent does not say that it announces the VIPs without rules.
-func saidOverdue(ctx context.Context, l *lab.Lab, machine string, vips []netip.Addr) error {
-	text, err := l.AgentStatus(ctx, machine)
-	if err != nil {
-		return err
-	}
-	var status struct {
-		Overdue []struct{ VIP, Reason string }
-	}
-	if err := json.Unmarshal([]byte(text), &status); err != nil {
-		return err
-	}
-	for _, vip := range vips {
-		if !slices.Contains(status.Overdue, struct{ VIP, Reason string }{vip.String(), "ProxyRulesOverdue"}) {
-			return fmt.Errorf("%s says of what it announces without rules: %v", machine, status.Overdue)
-		}
-	}
-	return nil
 }

@@ -54,21 +54,38 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 func waitsForRules(t *testing.T, l *lab.Lab, machine string, vips []netip.Addr) {
 	t.Helper()
 	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
-		text, err := l.AgentStatus(ctx, machine)
+		status, err := rulesOf(ctx, l, machine)
 		if err != nil {
 			return err
 		}
-		var status struct {
-			Refusals []struct{ VIP, Reason string }
-		}
-		if err := json.Unmarshal([]byte(text), &status); err != nil {
-			return err
-		}
-		for _, vip := range vips {
-			if !slices.Contains(status.Refusals, struct{ VIP, Reason string }{vip.String(), "ProxyRulesPending"}) {
-				return fmt.Errorf("%s says of what it does not announce: %v", machine, status.Refusals)
-			}
-		}
-		return nil
+		return hasAll(status.Refusals, vips, "ProxyRulesPending")
 	}))
+}
+
+// withReason is a VIP, and why a machine does not announce it, or announces it without rules.
+type withReason struct{ VIP, Reason string }
+
+// rulesStatus is what an agent's /status says of VIPs and kube-proxy's rules.
+type rulesStatus struct {
+	Refusals []withReason // not announced, for other reasons, too
+	Overdue  []withReason // announced without rules
+}
+
+// rulesOf asks a machine's agent.
+func rulesOf(ctx context.Context, l *lab.Lab, machine string) (status rulesStatus, err error) {
+	text, err := l.AgentStatus(ctx, machine)
+	if err != nil {
+		return status, err
+	}
+	return status, json.Unmarshal([]byte(text), &status)
+}
+
+// hasAll says which of some VIPs a list does not have for a reason.
+func hasAll(list []withReason, vips []netip.Addr, reason string) error {
+	for _, vip := range vips {
+		if !slices.Contains(list, withReason{vip.String(), reason}) {
+			return fmt.Errorf("%s is not there with %s: %v", vip, reason, list)
+		}
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -53,7 +52,9 @@ func TestARolloutLosesNoNewConnection(t *testing.T) {
 		}
 	}
 	for _, m := range l.Topology.Machines() {
-		if late := overdue(t, l, m.Name); len(late) > 0 {
+		rules, err := rulesOf(t.Context(), l, m.Name)
+		must(t, err)
+		if late := rules.Overdue; len(late) > 0 {
 			t.Errorf("%s announces %v without kube-proxy's rules", m.Name, late)
 		}
 		t.Logf("%s has waited for kube-proxy's rules: %s", m.Name, rulesWait(t, l, m.Name))
@@ -108,18 +109,4 @@ func rulesWait(t *testing.T, l *lab.Lab, machine string) string {
 		}
 	}
 	return strings.Join(told, ", ")
-}
-
-// overdue are the VIPs that a machine's agent says it announces without having seen
-// kube-proxy's rules for them.
-func overdue(t *testing.T, l *lab.Lab, machine string) (vips []string) {
-	t.Helper()
-	text, err := l.AgentStatus(t.Context(), machine)
-	must(t, err)
-	var status struct{ Overdue []struct{ VIP string } }
-	must(t, json.Unmarshal([]byte(text), &status))
-	for _, o := range status.Overdue {
-		vips = append(vips, o.VIP)
-	}
-	return vips
 }
