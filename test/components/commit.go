@@ -32,3 +32,12 @@ func Commit(ctx context.Context, root string) (string, error) {
 	}
 	return Git(ctx, root, "rev-parse", "--short=8", "HEAD")
 }
+
+// StillAt says why a source tree is not at the commit any more that it was at when something began.
+func StillAt(ctx context.Context, root, commit string) error {
+	now, err := Commit(ctx, root)
+	if err == nil && now != commit {
+		err = fmt.Errorf("the commit is %s, and was %s when it began", now, commit)
+	}
+	return err
+}

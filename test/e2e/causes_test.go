@@ -54,8 +54,8 @@ func TestWhyASessionIsDownIsKnownFarFromItsMachine(t *testing.T) {
 	for _, two := range mistakes {
 		causes = append(causes, two[0].cause, two[1].cause)
 	}
-	if slices.Sort(causes); !slices.Equal(causes, story.CausesOfConfigurations) {
-		t.Errorf("%q are provoked, want %q", causes, story.CausesOfConfigurations)
+	if slices.Sort(causes); !slices.Equal(causes, story.CausesOfE2E) {
+		t.Errorf("%q are provoked, want %q", causes, story.CausesOfE2E)
 	}
 	for round := range 2 {
 		for _, r := range l.Topology.Routers {

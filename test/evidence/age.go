@@ -18,9 +18,12 @@ func age(ctx context.Context, root string, p part) (string, error) {
 	if !there {
 		return fmt.Sprintf("%-12s was never measured", p.name), nil
 	}
+	if _, err := components.Git(ctx, root, "cat-file", "-e", r.Commit+"^{commit}"); err != nil {
+		return fmt.Sprintf("%-12s %s, %s: of a commit that this clone does not have", p.name, r.Commit, r.Date), nil
+	}
 	since, err := components.Git(ctx, root, append([]string{"log", "--format=%h", r.Commit + "..HEAD", "--"}, p.code...)...)
 	if err != nil {
-		return fmt.Sprintf("%-12s %s, %s: of a commit that this clone does not have", p.name, r.Commit, r.Date), nil
+		return "", err
 	}
 	if n := len(strings.Fields(since)); n > 0 {
 		return fmt.Sprintf("%-12s %s, %s: %d commits older than its code", p.name, r.Commit, r.Date, n), nil

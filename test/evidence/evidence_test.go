@@ -70,8 +70,8 @@ func TestNothingIsWrittenWhereNothingWasMeasured(t *testing.T) {
 	}
 }
 
-func TestFiguresHaveTwoDigitsThatCount(t *testing.T) {
-	for figure, want := range map[float64]string{0: "0", 0.3456: "0.35", -0.002: "0", 2: "2", 9.96: "10", 12.5: "13", 999.6: "1,000", 1234567: "1,234,567", -1500: "-1,500"} {
+func TestFiguresAreRoundedOnce(t *testing.T) {
+	for figure, want := range map[float64]string{0: "0", 0.3456: "0.35", 0.004: "0", -0.002: "0", 2: "2", 2.346: "2.3", 9.96: "10", 12.5: "13", 999.6: "1,000", 1234567: "1,234,567", -1500: "-1,500"} {
 		if got := text(figure); got != want {
 			t.Errorf("%v is %s, want %s", figure, got, want)
 		}

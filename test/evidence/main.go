@@ -53,6 +53,9 @@ func run(ctx context.Context, wrapper string, measuring, rendering bool, names [
 		failed = append(failed, renderAll(root))
 	}
 	for _, p := range parts {
+		if ctx.Err() != nil {
+			break
+		}
 		said, err := age(ctx, root, p)
 		if err != nil {
 			failed = append(failed, err)
@@ -96,8 +99,8 @@ func measure(ctx context.Context, root, wrapper, commit string, p part) error {
 			return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
 		}
 	}
-	if now, err := components.Commit(ctx, root); err != nil || now != commit {
-		return fmt.Errorf("the tree was changed while it was measured: %w", errors.Join(err, fmt.Errorf("commit %s was %s", now, commit)))
+	if err := components.StillAt(ctx, root, commit); err != nil {
+		return err
 	}
 	return write(filepath.Join(root, p.record()), of, printed.Bytes())
 }

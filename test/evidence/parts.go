@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,9 @@ type part struct {
 // figures is the page that most parts are on.
 const figures = "docs/explanation/figures.md"
 
+// agentCode is what agents are made of.
+var agentCode = []string{"bfd", "go.mod", "inventory", "lb", "provider/agent", "routing", "sorted", "uptime", "wake"}
+
 // parts are in the order in which they are measured.
 var parts = []part{
 	{
@@ -27,19 +31,19 @@ var parts = []part{
 			{"-bench", "^BenchmarkPass$", "-count", "5", "./provider/agent"},
 			{"-tags", "privileged,timing", "-bench", "^BenchmarkOneOfMany$", "-benchtime", "200x", "-timeout", "20m", "./lb/bgp"},
 		},
-		code: []string{"go.mod", "inventory", "lb", "provider/agent", "sorted"},
+		code: agentCode,
 	},
 	{
 		name: "new-vips",
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
-		code: []string{"go.mod", "inventory", "lb", "provider/agent", "sorted", "test/bench/gate"},
+		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/fib", "test/bench/gate", "test/bench/results", "test/lab"}),
 	},
 	{
 		name: "starts",
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
-		code: []string{"go.mod", "inventory", "lb", "provider/agent", "sorted", "test/bench/gate"},
+		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/fib", "test/bench/gate", "test/bench/results", "test/lab"}),
 	},
 }
 

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/perf/benchfmt"
@@ -47,23 +46,16 @@ func (o *origin) fields() []struct {
 
 // here describes this machine now, and the commit.
 func here(commit string) (origin, error) {
-	var uts syscall.Utsname
-	if err := syscall.Uname(&uts); err != nil {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
 		return origin{}, err
-	}
-	var kernel []byte
-	for _, c := range uts.Release {
-		if c == 0 {
-			break
-		}
-		kernel = append(kernel, byte(c))
 	}
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return origin{}, err
 	}
 	mean, _, _ := strings.Cut(string(load), " ")
-	return origin{Commit: commit, Date: time.Now().Format(time.DateOnly), Processors: strconv.Itoa(runtime.NumCPU()), Kernel: string(kernel), Load: mean}, nil
+	return origin{Commit: commit, Date: time.Now().Format(time.DateOnly), Processors: strconv.Itoa(runtime.NumCPU()), Kernel: strings.TrimSpace(string(kernel)), Load: mean}, nil
 }
 
 // String is the sentence above a table.
@@ -176,14 +168,18 @@ func (r record) scaled(benchmark, unit string, times float64) (string, error) {
 	return text(times * all[len(all)/2]), nil
 }
 
-// text is a figure with two digits that count, of which none is beyond hundredths, whole from 10 on, and with a comma at each
-// thousand.
+// text is a figure in hundredths below 1, in tenths below 10, whole from there on, and with a comma at each thousand.
 func text(figure float64) string {
 	if math.Abs(figure) < 10 {
-		if figure = math.Round(figure*100) / 100; figure == math.Trunc(figure) {
-			return strconv.Itoa(int(figure))
+		decimals := 1.0
+		if math.Abs(figure) < 1 {
+			decimals = 2
 		}
-		return strconv.FormatFloat(figure, 'g', 2, 64)
+		scale := math.Pow(10, decimals)
+		if figure = math.Round(figure*scale) / scale; figure == 0 {
+			return "0" // not -0
+		}
+		return strconv.FormatFloat(figure, 'f', -1, 64)
 	}
 	digits := strconv.FormatFloat(math.Round(figure), 'f', 0, 64)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"plinth.dev/plinth/docs"
 )
 
 // Read returns the text of a guide. root is the folder of the source tree.
@@ -49,31 +51,20 @@ func Section(page, words string) (string, error) {
 	return found[0], nil
 }
 
-// Unseen returns the names that the table below a heading of a page of docs/reference explains, each in its first cell,
-// without those that were seen. root is the folder of the source tree.
-func Unseen(root, name, heading string, seen []string) (unseen []string, err error) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/reference", name))
-	if err != nil {
-		return nil, err
-	}
-	section, err := Section(string(page), heading+"\n")
-	if err != nil {
-		return nil, err
-	}
-	all := firstCells(section)
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no names below %q", name, heading)
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(seen, name) }), nil
-}
-
-// firstCells returns the code in the first cells of a section's tables.
-func firstCells(section string) (names []string) {
-	for line := range strings.Lines(section) {
-		row, is := strings.CutPrefix(line, "| `")
-		if name, _, _ := strings.Cut(row, "`"); is {
-			names = append(names, name)
+// Unseen returns the names that the tables below a heading of a page of docs/reference explain, without those that were seen.
+func Unseen(page, heading string, seen []string) (unseen []string, err error) {
+	explained := 0
+	for _, word := range docs.Words() {
+		if word.Page != "reference/"+page || word.Section != heading {
+			continue
+		}
+		explained++
+		if !slices.Contains(seen, word.Name) {
+			unseen = append(unseen, word.Name)
 		}
 	}
-	return names
+	if explained == 0 {
+		return nil, fmt.Errorf("%s has no names below %q", page, heading)
+	}
+	return unseen, nil
 }

@@ -37,7 +37,7 @@ type fault struct {
 }
 
 // TestEveryCauseOfALostSessionIsFoundFarFromItsMachine has each router meet another fault, both at a time, and asks
-// status and why, which learn of it by the API server alone. Faults of routers' configurations are in package e2e.
+// status and why, which learn of it by the API server alone. Package e2e provokes the others.
 func TestEveryCauseOfALostSessionIsFoundFarFromItsMachine(t *testing.T) {
 	l := story.Shared(t)
 	story.Web(t, l, "caused", 4)
@@ -56,8 +56,8 @@ func TestEveryCauseOfALostSessionIsFoundFarFromItsMachine(t *testing.T) {
 	}
 	seen = append(seen, passwords(t, l)...)
 
-	unseen, err := guide.Unseen(filepath.Join("..", ".."), "reasons.md", "Why a session is down", slices.Concat(seen,
-		story.CausesOfConfigurations, []string{"Connecting"})) // the last is over before anybody asks
+	unseen, err := guide.Unseen("reasons.md", "Why a session is down", slices.Concat(seen,
+		story.CausesOfE2E, []string{"Connecting"})) // the last is over before anybody asks
 	must(t, err)
 	if len(unseen) > 0 {
 		t.Errorf("no story provokes %q", unseen)

@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/still"
 )
 
@@ -151,14 +152,10 @@ func runTests(ctx context.Context, names string) (r run, err error) {
 
 // green notes that the gate passed on the tree of HEAD, where that is what was tested.
 func green(ctx context.Context, top string) error {
-	git := func(arguments ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", top}, arguments...)...).Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	if changed, err := git("status", "--porcelain"); err != nil || changed != "" {
+	if changed, err := components.Git(ctx, top, "status", "--porcelain"); err != nil || changed != "" {
 		return nil // no clone of git's, or one with changes: it has no tree to note
 	}
-	tree, err := git("rev-parse", "HEAD^{tree}")
+	tree, err := components.Git(ctx, top, "rev-parse", "HEAD^{tree}")
 	if err != nil {
 		return err
 	}

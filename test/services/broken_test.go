@@ -95,7 +95,7 @@ func TestStatusNamesWhateverIsBrokenUntilItIsMended(t *testing.T) {
 
 	everyReason(t, "reasons.md", "What `plinth status` says besides", w.seen)
 	everyReason(t, "reasons.md", "Why a pod CIDR is not routed", w.seen)
-	everyReason(t, "cloud-provider.md", "Events on Nodes", append(w.seen, "MachineInMaintenance", "MachineInService")) // on purpose
+	everyReason(t, "cloud-provider.md", "Events on Nodes", append(w.seen, "MachineInMaintenance", "MachineOff", "MachineInService")) // on purpose
 	everyReason(t, "agent.md", "The Node's condition", append(w.seen, "AsPlanned"))
 	everyReason(t, "names.md", "Events on ConfigMaps", append(w.seen, "InventoryTakenUp", "InventoryWarning", // nothing is broken
 		"InventoryNotStored", "InventoryNewerFormat")) // package nodes tells of these

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -246,7 +245,7 @@ func (c *cluster) asks(ctx context.Context, answer any, plinth string, words ...
 // everyReason holds the reasons of a section of a page of the reference against those that were seen.
 func everyReason(t *testing.T, name, section string, seen []string) {
 	t.Helper()
-	unseen, err := guide.Unseen(filepath.Join("..", ".."), name, section, seen)
+	unseen, err := guide.Unseen(name, section, seen)
 	must(t, err)
 	if len(unseen) > 0 {
 		t.Errorf("no story provokes these of %q: %q", section, unseen)

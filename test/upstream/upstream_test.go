@@ -149,8 +149,8 @@ func judge(t *testing.T, all []conformance.Result, commit string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now := commitOf(t); now != commit {
-		t.Fatalf("the commit is %s, and was %s when the tests began", now, commit)
+	if err := components.StillAt(t.Context(), root, commit); err != nil {
+		t.Fatal(err)
 	}
 	version, err := components.KubernetesVersion()
 	if err != nil {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -75,8 +74,8 @@ func run(ctx context.Context, wrapper, only string, versions []string) (good boo
 	}
 	r := runner{commit: commit, suites: wanted, build: build, run: g.run}
 	ran, good, err := r.all(ctx, asked)
-	if now, changed := components.Commit(ctx, root); err == nil && (changed != nil || now != commit) {
-		err = errors.Join(changed, fmt.Errorf("commit %s was %s when it began", now, commit))
+	if err == nil {
+		err = components.StillAt(ctx, root, commit)
 	}
 	if err != nil {
 		return false, fmt.Errorf("the README stays as it is: %w", err)

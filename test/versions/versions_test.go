@@ -171,7 +171,7 @@ func TestStoriesAreCounted(t *testing.T) {
 	}
 }
 
-func TestStoriesThereAreCountOncePerSuite(t *testing.T) {
+func TestStoriesOfASuiteAreCountedInItsSources(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{
 		"services/a_test.go":     "package services\n\nimport \"testing\"\n\nfunc TestMain(m *testing.M) {}\nfunc TestA(t *testing.T) {}\nfunc testB(t *testing.T) {}\n",

@@ -11,9 +11,8 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// CausesOfConfigurations are the causes of a session that is down for which a router's configuration is to be edited: package
-// e2e provokes these, and package labs all others.
-var CausesOfConfigurations = []string{"ASNMismatch", "Refused", "RouterShutdown", "TTLMismatch"}
+// CausesOfE2E are the causes of a session that is down that package e2e provokes. Package labs provokes all others.
+var CausesOfE2E = []string{"ASNMismatch", "Refused", "RouterShutdown", "TTLMismatch"}
 
 // BrokenAt says why the first step of a chain of `plinth why` that does not hold is not this one, with these
 // words.
