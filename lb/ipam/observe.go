@@ -32,8 +32,31 @@ func (s *State) Observe(object Object, newcomers []Holder, live bool) Effects {
 	return s.out.take()
 }
 
+// DeletionsTold returns the resource version up to which the watch has told of all deletions: that of the newest one, or
+// of the list that it began with; empty: it has told of none yet.
+func (s *State) DeletionsTold() string { return s.told }
+
+// IsDoubtful reports whether an object in an answer may be gone by now: it is not known, and the watch has told of
+// deletions that came later. asked is [State.DeletionsTold] from before the request. The answer knows of the
+// deletions that were told before the request, since a write and a read without a resource version see the
+// newest state; and of those after the newest that was told the watch is still to tell.
+func (s *State) IsDoubtful(o Object, asked string) bool {
+	known := s.addresses.of(o.Addr).object
+	return (known == nil || known.UID != o.UID) && s.told != asked && !after(o.Version, s.told)
+}
+
+// ObserveList notes that the watch lists all objects anew, at that resource version, and is about to tell which are gone.
+func (s *State) ObserveList(version string) { s.tellDeletions(version) }
+
+// tellDeletions notes that the watch has told of all deletions up to a resource version.
+func (s *State) tellDeletions(version string) {
+	if after(version, s.told) {
+		s.told = version
+	}
+}
+
 // ObserveWrite updates the state with the API server's answer to a write of ours, unless a later
-// object is known already.
+// object is known already. One that [State.IsDoubtful] is not to be observed.
 func (s *State) ObserveWrite(o Object, newcomers []Holder) Effects {
 	if x := s.addresses.of(o.Addr); x.object == nil || !after(x.object.Version, o.Version) {
 		s.enter(o, newcomers)
@@ -47,10 +70,12 @@ func (s *State) ObserveForeign(a netip.Addr) {
 	s.ledger.Block(a)
 }
 
-// ObserveDeleted notes that the object of an address is gone, the one of that UID or any.
+// ObserveDeleted notes that the object of an address is gone, the one of that UID or any. version is the
+// resource version at which the watch says so; empty: a read does.
 // Services that hold the address claim it anew, and pending Services are offered one that another
 // program had.
-func (s *State) ObserveDeleted(addr netip.Addr, uid string, now time.Time) Effects {
+func (s *State) ObserveDeleted(addr netip.Addr, uid, version string, now time.Time) Effects {
+	s.tellDeletions(version)
 	x := s.addresses.of(addr)
 	if x.object != nil && uid != "" && x.object.UID != uid {
 		return Effects{}
@@ -117,24 +142,34 @@ func (s *State) evictUnnamed(o Object) {
 }
 
 // Load builds the state from a list of all objects of ours, before anything else is known. services are
-// those that may hold something, the one that was edited last at the end: of holders that came to
-// clash while no leader observed them, that one moves. A holder that is none of them holds its address
+// those that may hold something, the one that was edited last at the end. Of holders that came to
+// clash while no leader observed them one moves: that whose status does not show the address, since clients
+// cannot know it by that, and else the one that was edited last. A holder that is none of them holds its address
 // until it is reconciled.
-func (s *State) Load(objects []Object, services []Holder) Effects {
+func (s *State) Load(objects []Object, services []Request) Effects {
 	place := make(map[lb.ServiceKey]int, len(services))
-	for i, h := range services {
-		place[h.Service] = i + 1
+	for i, r := range services {
+		place[r.Service] = i + 1
 	}
 	for _, object := range objects {
 		s.addresses.learn(object.Addr, func(x *addressRecord) { x.object = &object })
+		rank := func(k lb.ServiceKey) int {
+			switch i := place[k]; {
+			case i == 0:
+				return 2 // an unknown holder must block no other
+			case slices.Contains(services[i-1].Shown, object.Addr):
+				return 0
+			}
+			return 1
+		}
 		order := slices.Clone(object.Holders)
-		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int { // an unknown holder must block no other
-			return cmp.Or(cmp.Compare(min(place[y], 1), min(place[x], 1)), cmp.Compare(place[x], place[y]))
+		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int {
+			return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(place[x], place[y]))
 		})
 		for _, k := range order {
 			holder := Holder{Service: k}
 			if i := place[k]; i > 0 {
-				holder = services[i-1]
+				holder = services[i-1].Holder
 			} else {
 				s.out.retry(0, k)
 			}

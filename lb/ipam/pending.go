@@ -137,10 +137,12 @@ func (s *State) leftTo(r Request) (left []netip.Addr) {
 const retryAfterRevert = time.Second
 
 // Revert undoes the grant of addresses to a Service that could not be acquired. An object that was
-// made all the same, its answer lost, is observed later.
+// made all the same, its answer lost, is observed later. An address that the Service held before, and whose
+// object is gone or names others that share it, stays its: it is to be claimed anew.
 func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 	for _, v := range vips {
-		if o := s.addresses.of(v.Addr).object; o == nil && v.New || o != nil && !o.HeldBy(k) {
+		o := s.addresses.of(v.Addr).object
+		if named := o != nil && o.HeldBy(k); !named && (v.New || o != nil && !s.ledger.mayStayBeside(v.Addr, k)) {
 			s.revert(v.Addr, k)
 			s.out.retry(retryAfterRevert, s.where(func(o lb.ServiceKey, p *pending) bool { return o != k && p.mayTake(v.Addr) })...)
 		}

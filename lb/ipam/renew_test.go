@@ -13,7 +13,7 @@ func TestAClaimIsRenewedBeforeAStatusShowsItAgain(t *testing.T) {
 	web, a := lb.ServiceKey{Namespace: "default", Name: "web"}, netip.MustParseAddr("192.0.2.1")
 	s := NewState()
 	o := Object{Addr: a, UID: "object", Version: "7", Parent: web, ParentUID: "uid", Holders: []lb.ServiceKey{web}}
-	s.Load([]Object{o}, []Holder{{Service: web}})
+	s.Load([]Object{o}, []Request{{Holder: Holder{Service: web}}})
 	if w := s.ToHold(a, web, "uid", true); w.Verb != Nothing {
 		t.Errorf("its status shows it, and it is written: %+v", w)
 	}

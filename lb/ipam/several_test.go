@@ -112,7 +112,7 @@ func TestAfterARestoreAServiceHasAllAddressesThatItAsksForAgain(t *testing.T) {
 	for list, want := range map[string]bool{"192.0.2.5,192.0.2.3": true, "192.0.2.5": false} {
 		r := with(service("d/s", "4"), ips(list))
 		s := NewState()
-		s.Load([]Object{{Addr: first, Pool: "a", Parent: r.Service, Holders: []lb.ServiceKey{r.Service}}}, []Holder{r.Holder})
+		s.Load([]Object{{Addr: first, Pool: "a", Parent: r.Service, Holders: []lb.ServiceKey{r.Service}}}, []Request{r})
 		s.SetPools(pools(t, "    - {name: a, addresses: [192.0.2.0/28]}"))
 		anew, _ := s.Restore(second, "a", []Request{r}, r.Service, noon)
 		if anew != want || s.IsHolder(second, r.Service) != want {

@@ -17,6 +17,7 @@ type State struct {
 	services
 	pendings
 	ledger *Ledger
+	told   string  // the resource version up to which the watch has told of all deletions; empty: of none yet
 	out    Effects // of the verb that runs
 }
 

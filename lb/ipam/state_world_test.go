@@ -19,15 +19,16 @@ import (
 // cluster is an API server, and the controller that has a State, as few lines as both can be.
 // Any write may fail, lose its answer, or be the last that the controller does.
 type cluster struct {
-	t        *rapid.T
-	inv      *inventory.Inventory
-	now      time.Time
-	calm     bool // nothing fails
-	objects  map[netip.Addr]Object
-	services map[lb.ServiceKey]*liveService
-	watch    []func(*State) Effects // what it has not told yet
-	written  []Quarantined          // of what was released
-	changes  int
+	t         *rapid.T
+	inv       *inventory.Inventory
+	now       time.Time
+	calm      bool // nothing fails
+	disturbed bool // somebody deletes claims
+	objects   map[netip.Addr]Object
+	services  map[lb.ServiceKey]*liveService
+	watch     []func(*State) Effects // what it has not told yet
+	written   []Quarantined          // of what was released
+	changes   int
 
 	state *State
 	queue map[lb.ServiceKey]bool
@@ -99,10 +100,10 @@ func (c *cluster) serving(keys []lb.ServiceKey) (all []Holder) {
 	return all
 }
 
-// send carries out one Write, and has the State know.
-func (c *cluster) send(w Write, pool string, k lb.ServiceKey, uid string) error {
-	a, after := w.Object.Addr, Object{}
-	err := c.write(func() error {
+// send carries out one Write, and has the State know. It reports whether it knows what was written.
+func (c *cluster) send(w Write, pool string, k lb.ServiceKey, uid string) (known bool, err error) {
+	a, after, asked := w.Object.Addr, Object{}, c.state.DeletionsTold()
+	err = c.write(func() error {
 		now, there := c.objects[a]
 		if there == (w.Verb == Create) || there && now.Version != w.Object.Version {
 			return errChanged
@@ -117,10 +118,54 @@ func (c *cluster) send(w Write, pool string, k lb.ServiceKey, uid string) error 
 		}
 		return nil
 	})
-	if err == nil {
+	c.meanwhile(a)
+	switch {
+	case err == nil && c.state.IsDoubtful(after, asked):
+		err = errChanged
+	case err == nil:
 		c.follow(c.state.ObserveWrite(after, c.serving(c.state.Newcomers(after))))
 	}
-	return c.refreshed(a, err)
+	return err == nil, c.refreshed(a, err)
+}
+
+// meanwhile is what happens while an answer about an address is under way: somebody deletes its
+// object now and then, and the watch may tell of that first.
+func (c *cluster) meanwhile(a netip.Addr) {
+	if c.calm || !c.disturbed || rapid.IntRange(0, 7).Draw(c.t, "meanwhile") > 0 {
+		return
+	}
+	if o, there := c.objects[a]; there {
+		c.drop(o)
+	}
+	if rapid.IntRange(0, 3).Draw(c.t, "lists anew") == 0 {
+		c.relist()
+	}
+	for range rapid.IntRange(0, len(c.watch)).Draw(c.t, "tells first") {
+		c.tell()
+	}
+}
+
+// relist has the watch lose what it has not told yet, and list all objects anew.
+func (c *cluster) relist() {
+	c.watch = nil
+	version := strconv.Itoa(c.changes)
+	c.state.ObserveList(version)
+	for _, a := range slices.SortedFunc(maps.Keys(c.objects), netip.Addr.Compare) {
+		c.follow(c.state.Observe(c.objects[a], c.serving(c.state.Newcomers(c.objects[a])), false))
+	}
+	for _, o := range c.state.Objects() {
+		if _, there := c.objects[o.Addr]; !there {
+			c.follow(c.state.ObserveDeleted(o.Addr, o.UID, version, c.now))
+		}
+	}
+}
+
+// drop has the API server delete an object, and tell it some time.
+func (c *cluster) drop(o Object) {
+	c.changes++
+	version := strconv.Itoa(c.changes)
+	delete(c.objects, o.Addr)
+	c.watch = append(c.watch, func(s *State) Effects { return s.ObserveDeleted(o.Addr, o.UID, version, c.now) })
 }
 
 // remove deletes an object as it is known, and has the State know.
@@ -129,9 +174,7 @@ func (c *cluster) remove(o Object) error {
 		if now := c.objects[o.Addr]; now.Version != o.Version {
 			return errChanged
 		}
-		c.changes++
-		delete(c.objects, o.Addr)
-		c.watch = append(c.watch, func(s *State) Effects { return s.ObserveDeleted(o.Addr, o.UID, c.now) })
+		c.drop(o)
 		return nil
 	})
 	if err == nil {
@@ -145,12 +188,20 @@ func (c *cluster) refreshed(a netip.Addr, err error) error {
 	if !errors.Is(err, errChanged) {
 		return err
 	}
-	if now, there := c.objects[a]; there {
-		c.follow(c.state.Observe(now, c.serving(c.state.Newcomers(now)), true))
-	} else {
-		c.follow(c.state.ObserveDeleted(a, "", c.now))
+	for {
+		asked := c.state.DeletionsTold()
+		now, there := c.objects[a]
+		c.meanwhile(a)
+		switch {
+		case !there:
+			c.follow(c.state.ObserveDeleted(a, "", "", c.now))
+		case c.state.IsDoubtful(now, asked):
+			continue
+		default:
+			c.follow(c.state.Observe(now, c.serving(c.state.Newcomers(now)), true))
+		}
+		return nil
 	}
-	return nil
 }
 
 func (c *cluster) follow(e Effects) {
@@ -164,7 +215,11 @@ func (c *cluster) begin() {
 	c.state, c.queue, c.watch = NewState(), map[lb.ServiceKey]bool{}, nil
 	c.state.Quarantine(c.written, c.now)
 	keys := slices.SortedFunc(maps.Keys(c.services), func(x, y lb.ServiceKey) int { return cmp.Compare(c.services[x].made, c.services[y].made) })
-	c.follow(c.state.Load(slices.SortedFunc(maps.Values(c.objects), func(x, y Object) int { return x.Addr.Compare(y.Addr) }), c.serving(keys)))
+	var all []Request
+	for _, k := range keys {
+		all = append(all, c.services[k].asks())
+	}
+	c.follow(c.state.Load(slices.SortedFunc(maps.Values(c.objects), func(x, y Object) int { return x.Addr.Compare(y.Addr) }), all))
 	c.state.SetPools(c.inv)
 	for _, k := range keys {
 		if svc := c.services[k]; !svc.gone {
@@ -255,12 +310,12 @@ func (c *cluster) acquire(k lb.ServiceKey, svc *liveService, d Decision) (bool, 
 	for i, v := range d.VIPs {
 		ok, err := false, error(nil)
 		for range 8 {
-			w := c.state.ToHold(v.Addr, k, svc.uid, true)
+			w := c.state.ToHold(v.Addr, k, svc.uid, slices.Contains(svc.shown, v.Addr))
 			if w.Verb == Nothing || w.Verb == Refused {
 				ok = w.Verb == Nothing
 				break
 			}
-			if err = c.send(w, v.Pool, k, svc.uid); err != nil {
+			if ok, err = c.send(w, v.Pool, k, svc.uid); ok || err != nil {
 				break
 			}
 		}
@@ -288,7 +343,7 @@ func (c *cluster) release(k lb.ServiceKey, uid string, all []netip.Addr) error {
 			if w.Verb != Update {
 				return errChanged
 			}
-			if err := c.send(w, "", k, uid); err != nil {
+			if _, err := c.send(w, "", k, uid); err != nil {
 				return err
 			}
 		}

@@ -32,7 +32,7 @@ func TestWhatAnEarlierServiceOfItsNameLeftStaysWhereItCouldBeGiven(t *testing.T)
 			a := netip.MustParseAddr(tt.left)
 			s := NewState()
 			s.SetPools(pools(t, tt.pools))
-			s.Load([]Object{{Addr: a, UID: "object", Version: "7", Parent: tt.request.Service, ParentUID: "earlier", Holders: []lb.ServiceKey{tt.request.Service}}}, []Holder{tt.request.Holder})
+			s.Load([]Object{{Addr: a, UID: "object", Version: "7", Parent: tt.request.Service, ParentUID: "earlier", Holders: []lb.ServiceKey{tt.request.Service}}}, []Request{tt.request})
 			tt.request.UID = "later"
 			if strings.HasPrefix(tt.name, "its own") {
 				tt.request.UID = "earlier"
@@ -42,5 +42,37 @@ func TestWhatAnEarlierServiceOfItsNameLeftStaysWhereItCouldBeGiven(t *testing.T)
 				t.Errorf("%s, releases %s; want %s, releases %s", got, list(d.Release), tt.want, tt.release)
 			}
 		})
+	}
+}
+
+// TestAnAddressThatWasHeldBeforeStaysWhileItCannotBeClaimedAnew: somebody deleted its claim, or another that shares it
+// was the first to claim it anew, and the API server does not answer for a moment.
+func TestAnAddressThatWasHeldBeforeStaysWhileItCannotBeClaimedAnew(t *testing.T) {
+	a := netip.MustParseAddr("192.0.2.5")
+	web, beside := service("default/web", "4"), service("default/beside", "4")
+	web.Sharing, web.Shown, web.Ports = "key", []netip.Addr{a}, []Port{{"TCP", 80}}
+	beside.Sharing, beside.Ports = "key", []Port{{"TCP", 81}}
+	other := beside
+	other.Sharing = "other"
+	for name, tt := range map[string]struct {
+		anew []Holder // who claimed it anew; nobody: it has no claim
+		held bool
+	}{
+		"nobody did":                  {nil, true},
+		"one did that shares it":      {[]Holder{beside.Holder}, true},
+		"one did that shares nothing": {[]Holder{other.Holder}, false},
+	} {
+		s := NewState()
+		s.SetPools(pools(t, `    - {name: public, addresses: [192.0.2.0/28]}`))
+		s.Load([]Object{{Addr: a, UID: "object", Version: "7", Holders: []lb.ServiceKey{web.Service}}}, []Request{web})
+		s.ObserveDeleted(a, "object", "8", noon)
+		for _, h := range tt.anew {
+			s.Observe(Object{Addr: a, UID: "anew", Version: "9", Holders: []lb.ServiceKey{h.Service}}, tt.anew, false)
+		}
+		d, _ := s.Request(web, noon)
+		s.Revert(web.Service, d.VIPs)
+		if held := s.IsHolder(a, web.Service); held != tt.held {
+			t.Errorf("%s: held %v, want %v", name, held, tt.held)
+		}
 	}
 }

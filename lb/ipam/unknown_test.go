@@ -57,3 +57,22 @@ func TestAHolderThatClashesMovesOnceItIsLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestOfHoldersThatClashTheOneThatIsNotShownMoves, whichever was edited first: one was made anew with another key, and the
+// leader that let the other join had not heard of that when it ended.
+func TestOfHoldersThatClashTheOneThatIsNotShownMoves(t *testing.T) {
+	a := netip.MustParseAddr("192.0.2.5")
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		s := NewState()
+		s.SetPools(pools(t, `    - {name: public, addresses: [192.0.2.0/28]}`))
+		both := []Request{service("default/shown", "4"), service("default/anew", "4")}
+		both[0].Sharing, both[0].Shown = "key", []netip.Addr{a}
+		object := Object{Addr: a, UID: "object", Version: "7", Holders: []lb.ServiceKey{both[1].Service, both[0].Service}}
+		s.Load([]Object{object}, []Request{both[order[0]], both[order[1]]})
+		anew, _ := s.Request(both[1], noon) // is looked at first
+		shown, _ := s.Request(both[0], noon)
+		if brief(shown) != "192.0.2.5" || brief(anew) == "192.0.2.5" || anew.Refused {
+			t.Errorf("edited in the order %v: %s, %s", order, brief(shown), brief(anew))
+		}
+	}
+}

@@ -36,10 +36,11 @@ var _ cache.ReflectorStore = (*Mirror)(nil)
 // Sink keeps the objects while this process leads. Its methods are called by one goroutine at
 // a time, but for Objects.
 type Sink interface {
-	Observe(ipam.Object)                     // a list or a watch shows it
-	ObserveForeign(netip.Addr)               // it is another program's
-	ObserveDeleted(a netip.Addr, uid string) // it is gone
-	Objects() []ipam.Object                  // all that it has
+	Observe(ipam.Object)                              // a list or a watch shows it
+	ObserveForeign(netip.Addr)                        // it is another program's
+	ObserveDeleted(a netip.Addr, uid, version string) // it is gone at that resource version
+	ObserveList(version string)                       // all are listed anew, at that resource version: the calls that follow say what changed
+	Objects() []ipam.Object                           // all that it has
 }
 
 // NewMirror returns a Mirror that knows of no object.
@@ -178,16 +179,16 @@ func (m *Mirror) Delete(obj any) error {
 	if o, isObject := obj.(*networkingv1.IPAddress); isObject {
 		m.saw(o.ResourceVersion)
 		if a, err := netip.ParseAddr(o.Name); err == nil {
-			m.delete(a, string(o.UID))
+			m.delete(a, string(o.UID), o.ResourceVersion)
 		}
 	}
 	return nil
 }
 
 // delete is Delete with m.mu held.
-func (m *Mirror) delete(a netip.Addr, uid string) {
+func (m *Mirror) delete(a netip.Addr, uid, version string) {
 	if m.sink != nil {
-		m.sink.ObserveDeleted(a, uid)
+		m.sink.ObserveDeleted(a, uid, version)
 		return
 	}
 	delete(m.objects, a)
@@ -199,6 +200,9 @@ func (m *Mirror) delete(a netip.Addr, uid string) {
 func (m *Mirror) Replace(list []any, version string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.sink != nil {
+		m.sink.ObserveList(version)
+	}
 	listed := make(map[netip.Addr]bool, len(list))
 	for _, obj := range list {
 		if o, isObject := obj.(*networkingv1.IPAddress); isObject {
@@ -210,7 +214,7 @@ func (m *Mirror) Replace(list []any, version string) error {
 	}
 	for _, o := range m.all() {
 		if !listed[o.Addr] && (m.sink == nil || !newer(o.Version, version)) {
-			m.delete(o.Addr, o.UID)
+			m.delete(o.Addr, o.UID, version)
 		}
 	}
 	m.saw(version)

@@ -268,7 +268,7 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.observe(obj, false) // by the watch
+	h.observe(obj, "", false) // by the watch
 	h.takenByAnotherProgram("2001:db8::1")
 	if d, err := h.assign(t.Context(), svc); err != nil || !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v, %v", d, err)

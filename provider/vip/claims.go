@@ -45,6 +45,7 @@ func (b *store) acquire(ctx context.Context, addr netip.Addr, pool string, key l
 	defer b.ofAddress.lock(addr.String())()
 	defer b.homes.made(addr)
 	for range claimAttempts {
+		asked := b.deletionsTold()
 		write := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(addr, key, uid, shown) })
 		var obj *networkingv1.IPAddress
 		var err error
@@ -71,11 +72,8 @@ func (b *store) acquire(ctx context.Context, addr netip.Addr, pool string, key l
 			}
 			obj, err = b.claims.Update(ctx, write)
 		}
-		if err := b.wrote(ctx, addr, obj, err); err != nil {
-			return false, err
-		}
-		if obj != nil && err == nil {
-			return true, nil
+		if known, err := b.wrote(ctx, addr, asked, obj, err); known || err != nil {
+			return known, err
 		}
 	}
 	return false, errContended
@@ -130,6 +128,7 @@ func (b *store) releaseAs(ctx context.Context, addr netip.Addr, key lb.ServiceKe
 	first := b.object(addr)
 	defer b.ofAddress.lock(addr.String())()
 	for range claimAttempts {
+		asked := b.deletionsTold()
 		var write ipam.Write
 		b.apply(func(s *ipam.State) (e ipam.Effects) {
 			write, e = s.ToRelease(addr, key, uid, first, b.now())
@@ -145,7 +144,7 @@ func (b *store) releaseAs(ctx context.Context, addr netip.Addr, key lb.ServiceKe
 		case ipam.Create, ipam.Update, ipam.Refused: // a release updates
 		}
 		obj, err := b.claims.Update(ctx, write)
-		if err := b.wrote(ctx, addr, obj, err); err != nil {
+		if _, err := b.wrote(ctx, addr, asked, obj, err); err != nil {
 			return false, err
 		}
 	}
@@ -153,45 +152,74 @@ func (b *store) releaseAs(ctx context.Context, addr netip.Addr, key lb.ServiceKe
 }
 
 // wrote takes in the answer to a write, and reads the object anew when it failed because
-// it is not as it was known. Any other failure it returns. obj is nil if there is none now.
-func (b *store) wrote(ctx context.Context, addr netip.Addr, obj *networkingv1.IPAddress, err error) error {
+// it is not as it was known, or may be gone by now. Any other failure it returns. obj is nil if there is none
+// now, asked is [store.deletionsTold] from before the write. It reports whether the object that was
+// written, or a later version of it, is known.
+func (b *store) wrote(ctx context.Context, addr netip.Addr, asked string, obj *networkingv1.IPAddress, err error) (known bool, _ error) {
 	switch {
 	case err == nil && obj == nil:
-		return nil
+		return false, nil
 	case err == nil:
-		if o, ours := claim.Read(obj); ours {
-			b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveWrite(o, b.holdersOf(s.Newcomers(o))) })
+		o, ours := claim.Read(obj)
+		known = !ours || b.unlessDoubtful(o, asked, func(s *ipam.State) ipam.Effects { return s.ObserveWrite(o, b.holdersOf(s.Newcomers(o))) })
+		if known {
+			return true, nil
 		}
-		return nil
-	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return b.refresh(ctx, addr)
+	case !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("claim of %v: %w", addr, err)
 	}
-	return fmt.Errorf("claim of %v: %w", addr, err)
+	return false, b.refresh(ctx, addr)
 }
 
-// refresh reads one object live.
+// deletionsTold is the mark by which an answer to what is asked after this call is judged.
+func (b *store) deletionsTold() string { return ask(b, (*ipam.State).DeletionsTold) }
+
+// unlessDoubtful changes the state by an object in an answer, and reports false, and does nothing, where the
+// object may be gone by now.
+func (b *store) unlessDoubtful(o ipam.Object, asked string, verb func(*ipam.State) ipam.Effects) bool {
+	doubtful := false
+	b.apply(func(s *ipam.State) ipam.Effects {
+		if doubtful = s.IsDoubtful(o, asked); doubtful {
+			return ipam.Effects{}
+		}
+		return verb(s)
+	})
+	return !doubtful
+}
+
+// refresh reads one object live, and again where it may be gone once the answer is there.
 func (b *store) refresh(ctx context.Context, addr netip.Addr) error {
+	for range claimAttempts {
+		if known, err := b.read(ctx, addr); known || err != nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// read reads one object live. It reports false where the object may be gone by now.
+func (b *store) read(ctx context.Context, addr netip.Addr) (known bool, _ error) {
+	asked := b.deletionsTold()
 	obj, err := b.claims.Get(ctx, addr)
 	switch {
 	case apierrors.IsNotFound(err):
 		if err := b.checkFewer(ctx, addr); err != nil {
-			return err
+			return false, err
 		}
-		sink{b}.ObserveDeleted(addr, "")
-		return nil
+		sink{b}.ObserveDeleted(addr, "", "")
+		return true, nil
 	case err == nil && claim.LostLabel(obj):
 		b.log.Warn("putting back the label that a claim has lost", "vip", addr)
 		obj, err = b.claims.Label(ctx, obj)
 	}
 	if err != nil {
-		return fmt.Errorf("claim of %v: %w", addr, err)
+		return false, fmt.Errorf("claim of %v: %w", addr, err)
 	}
 	o, _ := claim.Read(obj)
 	if err := b.checkFewer(ctx, addr, o.Holders...); err != nil {
-		return err
+		return false, err
 	}
-	b.observe(obj, true)
-	return nil
+	return b.observe(obj, asked, true), nil
 }
 
 // checkFewer asks whether etcd was restored where a live read names fewer holders of an address
@@ -205,17 +233,21 @@ func (b *store) checkFewer(ctx context.Context, a netip.Addr, now ...lb.ServiceK
 	return b.journal.Check(ctx)
 }
 
-// observe takes in an object.
-func (b *store) observe(obj *networkingv1.IPAddress, live bool) {
+// observe takes in an object in an answer; asked is [store.deletionsTold] from before the request. It
+// reports false, and does nothing, where the object may be gone by now.
+func (b *store) observe(obj *networkingv1.IPAddress, asked string, live bool) bool {
 	object, ours := claim.Read(obj)
 	switch err := claim.CheckFormat(obj); {
 	case err != nil:
 		b.log.Error("cannot read a claim that a newer version wrote; what was known before holds", "vip", obj.Name, "err", err)
+	case ours && !b.unlessDoubtful(object, asked, b.observation(object, live)):
+		return false
 	case ours:
-		b.observeObject(object, live)
+		b.lookAtParent(object)
 	case object.Addr.IsValid():
 		sink{b}.ObserveForeign(object.Addr)
 	}
+	return true
 }
 
 // followForeign waits until another program gives up an address of a pool, of which the watch of
@@ -237,9 +269,14 @@ func (b *store) followForeign(addr netip.Addr) {
 	})
 }
 
-func (b *store) observeObject(o ipam.Object, live bool) {
-	b.apply(func(s *ipam.State) ipam.Effects { return s.Observe(o, b.holdersOf(s.Newcomers(o)), live) })
-	// Machines would take the VIP for an earlier Service's.
+// observation changes the state by an object.
+func (b *store) observation(o ipam.Object, live bool) func(*ipam.State) ipam.Effects {
+	return func(s *ipam.State) ipam.Effects { return s.Observe(o, b.holdersOf(s.Newcomers(o)), live) }
+}
+
+// lookAtParent queues the Service that an object was made for where another one of its name has the
+// address: machines would take the VIP for the earlier one's.
+func (b *store) lookAtParent(o ipam.Object) {
 	if svc, err := b.services.Services(o.Parent.Namespace).Get(o.Parent.Name); err == nil && o.HeldBy(o.Parent) && o.ParentUID != string(svc.UID) {
 		b.queue.Add(o.Parent.String())
 	}
@@ -292,7 +329,8 @@ type sink struct{ b *store }
 // Observe takes in an object as a list or a watch shows it.
 func (s sink) Observe(o ipam.Object) {
 	before := s.b.object(o.Addr)
-	s.b.observeObject(o, false)
+	s.b.apply(s.b.observation(o, false))
+	s.b.lookAtParent(o)
 	s.b.recordOwner(before, o)
 }
 
@@ -302,10 +340,16 @@ func (s sink) ObserveForeign(a netip.Addr) {
 	s.b.followForeign(a)
 }
 
-// ObserveDeleted records that an object is gone, the one of that UID or any.
-func (s sink) ObserveDeleted(a netip.Addr, uid string) {
+// ObserveDeleted records that an object is gone, the one of that UID or any, at that resource version of the
+// watch; empty: a read says so.
+func (s sink) ObserveDeleted(a netip.Addr, uid, version string) {
 	b := s.b
-	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveDeleted(a, uid, b.now()) })
+	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveDeleted(a, uid, version, b.now()) })
+}
+
+// ObserveList records that all are listed anew.
+func (s sink) ObserveList(version string) {
+	s.b.note(func(s *ipam.State) { s.ObserveList(version) })
 }
 
 // Objects returns all that are known.

@@ -308,7 +308,7 @@ func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.observe(obj, false) // of another leader
+		h.observe(obj, "", false) // of another leader
 	}
 	h.departed()
 	h.agree(h.key(1))

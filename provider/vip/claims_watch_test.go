@@ -1,8 +1,10 @@
 package vip
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -135,8 +137,83 @@ func TestClaimThatIsShownAfterItsSuccessorIsNotBelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.agree(h.key(1))
-	if err := h.wrote(t.Context(), h.addr, earlier, nil); err != nil { // as does the answer to a write
+	if _, err := h.wrote(t.Context(), h.addr, h.deletionsTold(), earlier, nil); err != nil { // as does the answer to a write
 		t.Fatal(err)
 	}
 	h.agree(h.key(1))
+}
+
+// TestAnswerThatComesAfterTheWatchShowedTheClaimGone is of a claim that somebody deletes while an
+// answer that shows it is under way: nobody would look at it again for five minutes.
+func TestAnswerThatComesAfterTheWatchShowedTheClaimGone(t *testing.T) {
+	serve := func(h *held) error { _, err := h.assign(h.t.Context(), h.svc[0]); return err }
+	for verb, does := range map[string]struct {
+		known bool // there is a claim before
+		do    func(*held) error
+	}{
+		"create": {false, serve},
+		"patch":  {true, serve}, // renews it, since no status shows it
+		"get":    {true, func(h *held) error { return h.refresh(h.t.Context(), h.addr) }},
+		"list":   {true, func(h *held) error { return h.compare(h.t.Context()) }},
+	} {
+		for told, tell := range map[string]func(watch *claim.Mirror, o, gone *networkingv1.IPAddress) error{
+			"gone": func(watch *claim.Mirror, o, gone *networkingv1.IPAddress) error {
+				return errors.Join(watch.Add(o), watch.Delete(gone))
+			},
+			"by a list": func(watch *claim.Mirror, _, gone *networkingv1.IPAddress) error {
+				return watch.Replace(nil, gone.ResourceVersion)
+			},
+		} {
+			name := verb + ", told " + told
+			h := newHeld(t)
+			if does.known {
+				h.settled(0)
+			}
+			watch, gone := h.follow(), h.addr.String()
+			h.client.answering = func(asked string, o networkingv1.IPAddress) {
+				if asked != verb {
+					t.Fatalf("%s: the first answer is that of a %s", name, asked)
+				}
+				if err := h.client.Clientset.NetworkingV1().IPAddresses().Delete(t.Context(), o.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				gone = string(o.UID)
+				h.client.changes++
+				deleted := o.DeepCopy()
+				deleted.ResourceVersion = strconv.Itoa(h.client.changes)
+				if err := tell(watch, &o, deleted); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := does.do(h); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if known := h.object(h.addr).UID; known == gone {
+				t.Errorf("%s: claim %q is gone, and known", name, gone)
+			}
+			if err := serve(h); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			h.agree(h.key(0))
+		}
+	}
+}
+
+// TestTheAuditTakesInWhatTheStateLacks although the watch tells that another claim is gone meanwhile, and no
+// later list would be another's.
+func TestTheAuditTakesInWhatTheStateLacks(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	watch, there := h.follow(), h.ipAddress()
+	sink{h.store}.ObserveDeleted(h.addr, "", "") // by a read that was too early
+	h.client.answering = func(string, networkingv1.IPAddress) {
+		other := claim.New(netip.MustParseAddr("192.0.2.1"), "public", h.key(1), "service b")
+		other.UID, other.ResourceVersion = "another", "900"
+		if err := watch.Delete(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.compare(t.Context()); err != nil || h.object(h.addr).UID != string(there.UID) {
+		t.Errorf("it knows %q, %v", h.object(h.addr).UID, err)
+	}
 }

@@ -22,6 +22,8 @@ type versionedClient struct {
 	mu      sync.Mutex
 	changes int
 	deleted func() // called when one was, before the answer arrives
+
+	answering func(verb string, o networkingv1.IPAddress) // called once, before an answer that has an object arrives
 }
 
 func (c *versionedClient) NetworkingV1() typednetworkingv1.NetworkingV1Interface {
@@ -44,7 +46,7 @@ type versionedObjects struct {
 
 // next returns the version after the next change of an object, if it is as it was.
 func (o versionedObjects) next(ctx context.Context, name string, uid types.UID, version string) (string, error) {
-	now, err := o.Get(ctx, name, metav1.GetOptions{})
+	now, err := o.IPAddressInterface.Get(ctx, name, metav1.GetOptions{})
 	if err == nil && (now.UID != uid || now.ResourceVersion != version) {
 		err = apierrors.NewConflict(networkingv1.Resource("ipaddresses"), name, fmt.Errorf("it is at %s, not %s", now.ResourceVersion, version))
 	}
@@ -53,6 +55,11 @@ func (o versionedObjects) next(ctx context.Context, name string, uid types.UID, 
 }
 
 func (o versionedObjects) Create(ctx context.Context, obj *networkingv1.IPAddress, opts metav1.CreateOptions) (*networkingv1.IPAddress, error) {
+	made, err := o.create(ctx, obj, opts)
+	return made, o.answers("create", made, err)
+}
+
+func (o versionedObjects) create(ctx context.Context, obj *networkingv1.IPAddress, opts metav1.CreateOptions) (*networkingv1.IPAddress, error) {
 	o.client.mu.Lock()
 	defer o.client.mu.Unlock()
 	o.client.changes++
@@ -61,7 +68,34 @@ func (o versionedObjects) Create(ctx context.Context, obj *networkingv1.IPAddres
 	return o.IPAddressInterface.Create(ctx, obj, opts)
 }
 
+func (o versionedObjects) Get(ctx context.Context, name string, opts metav1.GetOptions) (*networkingv1.IPAddress, error) {
+	obj, err := o.IPAddressInterface.Get(ctx, name, opts)
+	return obj, o.answers("get", obj, err)
+}
+
+func (o versionedObjects) List(ctx context.Context, opts metav1.ListOptions) (*networkingv1.IPAddressList, error) {
+	list, err := o.IPAddressInterface.List(ctx, opts)
+	if err == nil && len(list.Items) > 0 {
+		return list, o.answers("list", &list.Items[0], nil)
+	}
+	return list, err
+}
+
+// answers has an answer arrive, once what comes before it has happened.
+func (o versionedObjects) answers(verb string, obj *networkingv1.IPAddress, err error) error {
+	if f := o.client.answering; f != nil && err == nil {
+		o.client.answering = nil
+		f(verb, *obj.DeepCopy())
+	}
+	return err
+}
+
 func (o versionedObjects) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*networkingv1.IPAddress, error) {
+	obj, err := o.patch(ctx, name, kind, data, opts, sub...)
+	return obj, o.answers("patch", obj, err)
+}
+
+func (o versionedObjects) patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*networkingv1.IPAddress, error) {
 	var patch struct {
 		Metadata map[string]any `json:"metadata"`
 	}

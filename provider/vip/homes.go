@@ -100,14 +100,15 @@ func (b *store) strayHomes() []ipam.Object {
 // writeHome writes the homes of one VIP, as they are chosen once nobody else writes its object.
 func (b *store) writeHome(ctx context.Context, addr netip.Addr) error {
 	defer b.ofAddress.lock(addr.String())()
-	objects := b.kept()
+	asked, objects := b.deletionsTold(), b.kept()
 	at := slices.IndexFunc(objects, func(o ipam.Object) bool { return o.Addr == addr })
 	homes := strings.Join(b.chooseHomes(objects)[addr], ",")
 	if at < 0 || objects[at].Homes == homes {
 		return nil
 	}
 	obj, err := b.claims.SetHomes(ctx, objects[at], homes)
-	return b.wrote(ctx, addr, obj, err)
+	_, err = b.wrote(ctx, addr, asked, obj, err)
+	return err
 }
 
 // reasonOwner is the reason of the Event that names the machine which answers for a VIP on a link.

@@ -20,7 +20,7 @@ func (h *held) claimedByAnotherLeader() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.observe(obj, false)
+	h.observe(obj, "", false)
 }
 
 func TestWhatAServiceAsksForByNowIsNotReleasedByALeaderThatReadItBefore(t *testing.T) {

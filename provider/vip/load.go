@@ -19,6 +19,7 @@ import (
 
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 const (
@@ -164,14 +165,15 @@ func addressesIn(list *networkingv1.IPAddressList) map[netip.Addr]bool {
 	return there
 }
 
-// holdersByEdit returns those of the Services that are Plinth's as holders, by the time of their last edit, the latest at the end.
-func (b *environment) holdersByEdit(services []v1.Service) []ipam.Holder {
+// holdersByEdit returns what those of the Services ask for that are Plinth's, or were so before and show a VIP yet, by the time
+// of their last edit, the latest at the end.
+func (b *environment) holdersByEdit(services []v1.Service) []ipam.Request {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })
-	var all []ipam.Holder
+	var all []ipam.Request
 	for i := range services {
-		if b.isOurs(&services[i]) {
-			all = append(all, requestOf(&services[i]).Holder)
+		if svc := &services[i]; b.isOurs(svc) || b.served(svc) && len(endpoints.ShownBy(svc)) > 0 {
+			all = append(all, requestOf(svc))
 		}
 	}
 	return all
@@ -259,23 +261,26 @@ func (b *Controller) audit(ctx context.Context) {
 	}, auditEvery)
 }
 
-// compare believes nothing of its list that is older than what is known, and reads live what the
-// list does not have: what a restored etcd does not have was never deleted.
+// compare believes nothing of its list that is older than what is known, and reads live what may be gone by
+// now, and what the list does not have: what a restored etcd does not have was never deleted.
 func (b *Controller) compare(ctx context.Context) error {
+	asked := b.deletionsTold()
 	list, err := b.claims.List(ctx)
 	if err != nil {
 		return err
 	}
+	unsure := ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unlisted(addressesIn(list)) })
 	for i := range list.Items {
-		b.observe(&list.Items[i], false)
-	}
-	b.apply(b.reconcileGone, b.observeAllShown, (*ipam.State).ReconcileShown)
-	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unlisted(addressesIn(list)) }) {
-		if err := b.refresh(ctx, a); err != nil {
-			return err
+		if a, err := netip.ParseAddr(list.Items[i].Name); !b.observe(&list.Items[i], asked, false) && err == nil {
+			unsure = append(unsure, a)
 		}
 	}
-	return nil
+	b.apply(b.reconcileGone, b.observeAllShown, (*ipam.State).ReconcileShown)
+	var failed []error
+	for _, a := range unsure {
+		failed = append(failed, b.refresh(ctx, a))
+	}
+	return errors.Join(failed...)
 }
 
 // reconcileGone queues the Services that hold something and are not in the cache.

@@ -55,6 +55,31 @@ func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testi
 	}
 }
 
+// TestAServiceThatLingersKeepsAnotherFromItsAddress: d/a waits for a finalizer and shows the address yet, and d/b, which
+// shared it, was made anew without a key while nobody led.
+func TestAServiceThatLingersKeepsAnotherFromItsAddress(t *testing.T) {
+	h := newHeld(t)
+	lingers := h.svc[0].DeepCopy()
+	lingers.DeletionTimestamp, lingers.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/hold"}
+	lingers.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: h.addr.String()}}
+	h.svc[1].Annotations = nil
+	h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &v1.ServiceList{Items: []v1.Service{*lingers, *h.svc[1]}}, nil
+	})
+	obj := claim.New(h.addr, "public", h.key(1), string(h.svc[1].UID))
+	obj.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
+	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.loads()
+	if err := h.setPools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := h.decide(requestOf(h.svc[1])); d.Refused || d.VIPs[0].Addr != netip.MustParseAddr("192.0.2.1") {
+		t.Errorf("it is to have %v, which the other shows", d.VIPs)
+	}
+}
+
 // TestWhatAnotherReleasesWhileALeaderLoadsIsKnown has the one that led before write down what
 // it released, and remove the claim, while its successor learns what there is.
 func TestWhatAnotherReleasesWhileALeaderLoadsIsKnown(t *testing.T) {

@@ -159,7 +159,8 @@ func (r *releasedKeeper) removeObject(ctx context.Context, object ipam.Object) e
 	if err == nil {
 		controller.note(func(s *ipam.State) { s.Deleted(object) })
 	}
-	return controller.wrote(ctx, object.Addr, nil, err)
+	_, err = controller.wrote(ctx, object.Addr, "", nil, err)
+	return err
 }
 
 func addressesOf(all []ipam.Quarantined) []netip.Addr {

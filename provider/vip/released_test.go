@@ -164,7 +164,7 @@ func TestWhatIsQuarantinedHereAndThenHeldIsWrittenDownOn(t *testing.T) {
 	if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", h.addr.String()); err != nil {
 		t.Fatal(err)
 	}
-	sink{h.store}.ObserveDeleted(h.addr, "")
+	sink{h.store}.ObserveDeleted(h.addr, "", "")
 	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestWhatIsQuarantinedHereAndThenHeldIsWrittenDownOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.departed()
-	h.observe(late, false)
+	h.observe(late, "", false)
 	h.departed()
 	if stored, err := h.claims.ReadReleased(t.Context()); err != nil || len(stored.Quarantined) != 1 {
 		t.Errorf("written down are %v, %v", stored.Quarantined, err)

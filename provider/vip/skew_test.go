@@ -106,8 +106,8 @@ func TestAClaimThatANewerVersionWritesIsKnownAsBefore(t *testing.T) {
 	h.settled(0)
 	before, o := h.object(h.addr), h.ipAddress()
 	o.ResourceVersion, o.Annotations[inventory.AnnotationFormat], o.Annotations[lb.SharedByAnnotation] = "900", "2", "in another form"
-	h.observe(o, true)
-	h.observe(o, false)
+	h.observe(o, "", true)
+	h.observe(o, "", false)
 	if d := cmp.Diff(before, h.object(h.addr), cmpopts.EquateComparable(netip.Addr{})); d != "" {
 		t.Error(d)
 	}

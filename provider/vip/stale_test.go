@@ -265,13 +265,13 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 		"a Service that another leader gave it to since": {
 			func(h *held) {
 				h.observeShownBy(h.lives("a"))
-				h.observe(claim.New(h.addr, "public", h.key(1), string(h.svc[1].UID)), true)
+				h.observe(claim.New(h.addr, "public", h.key(1), string(h.svc[1].UID)), "", true)
 			},
 			func(h *held) { h.gives(1) },
 		},
 		"another program": {
 			func(h *held) { sink{h.store}.ObserveForeign(h.addr) },
-			func(h *held) { sink{h.store}.ObserveDeleted(h.addr, "") },
+			func(h *held) { sink{h.store}.ObserveDeleted(h.addr, "", "") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
