@@ -178,6 +178,8 @@ func (n Node) reasonBesides() string {
 		return string(lb.ProxyRulesLost)
 	case len(report.Links) > 0:
 		return string(report.Links[0].Reason)
+	case len(report.Withheld) > 0:
+		return string(report.Withheld[0].Reason)
 	case len(report.Passwords) > 0:
 		return string(PasswordNotTaken)
 	case len(report.Settings) > 0 || report.MoreSettings > 0:

@@ -122,6 +122,8 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		}, []string{"machine nuc1 (shelf): Node nuc1 is not ready: kubelet is silent"}},
 		{"kube-proxy's rules are gone on a machine", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 3}.String() },
 			[]string{"machine nuc1 (shelf): its agent says: ProxyRulesLost: kube-proxy's rules are gone for 1 of 3 VIPs"}},
+		{"a router takes no IPv6", func(s *Observed) { s.withholds(0) },
+			[]string{"machine nuc1 (shelf): its agent says: withheld from gateway/192.168.1.1 FamilyNotNegotiated IPv6"}},
 		{"no agent has ever said anything", func(s *Observed) { s.Nodes[0].Fabric = Condition{} }, []string{"no agent has said so"}},
 		{"an agent that a newer version has left behind", func(s *Observed) {
 			s.Nodes[0].Fabric.Reason, s.Nodes[0].Fabric.Message = lb.FabricOutdated, "routes 1/1; configmap plinth-accepted is of format 2"

@@ -66,6 +66,14 @@ func nodeThatIs(name string) Node {
 	}
 }
 
+// withholds is what an agent says whose router takes no IPv6.
+func (o *Observed) withholds(at int) {
+	n := &o.Nodes[at]
+	report := lb.ParseReport(n.Fabric.Message)
+	report.Withheld = []lb.Withheld{{Router: "gateway", Peer: "192.168.1.1", Reason: "FamilyNotNegotiated", Family: lb.IPv6, All: true}}
+	n.Fabric.Message = report.String()
+}
+
 // sessionsDown is what an agent says without a session, and what follows from it for the plan.
 func (o *Observed) sessionsDown(at int, message string) {
 	n := &o.Nodes[at]

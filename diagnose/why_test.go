@@ -98,6 +98,8 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
 		},
 			"fabric: degraded: ProxyRulesLost"},
+		{"its router takes no IPv6", node, func(s *Observed, _ map[string]Answer) { s.withholds(0) },
+			"fabric: degraded: FamilyNotNegotiated withheld from gateway/192.168.1.1 FamilyNotNegotiated IPv6"},
 		{"the rules of one machine are gone", service, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
 		},

@@ -19,6 +19,8 @@ type Report struct {
 	Trial        TrialReport   // without an ID: no edit is tried
 	Links        []LinkProblem // the first of them, sorted
 	MoreLinks    int           // problems of links besides
+	Withheld     []Withheld    // the first of what sessions that are up withhold, sorted
+	MoreWithheld int           // others besides
 	RulesLost    RulesLost
 	Waiting      string    // what the agent has long waited for; empty: nothing
 	Settings     []Setting // the first of the kernel's that keep packets from pods
@@ -37,6 +39,7 @@ const (
 	claimMark     = "the first: "
 	linkMark      = "on link "
 	moreLinksMark = " more on links"
+	withheldMark  = "withheld from "
 )
 
 // String is the message. A text that would end its part is changed so that it does not: what stands there may be of a file.
@@ -69,6 +72,9 @@ func (r Report) besides(trial TrialReport) []string {
 	}
 	if r.MoreLinks > 0 {
 		parts = append(parts, fmt.Sprint(r.MoreLinks, moreLinksMark))
+	}
+	if len(r.Withheld) > 0 || r.MoreWithheld > 0 {
+		parts = append(parts, withheldMark+joinEntries(r.Withheld, r.MoreWithheld))
 	}
 	if r.RulesLost.Gone > 0 {
 		parts = append(parts, r.RulesLost.String())

@@ -80,7 +80,7 @@ func number(text string) (n int, ok bool) {
 
 // take reads one part but the first, by the first function that knows some of it. What is not known of it is the rest.
 func (r *Report) take(part string) (rest string, known bool) {
-	for _, read := range []func(*Report, string) (string, bool){takeUnread, takePasswords, takeTrial, takeLinks, takeRules, takeWaiting, takeSettings} {
+	for _, read := range []func(*Report, string) (string, bool){takeUnread, takePasswords, takeTrial, takeLinks, takeWithheld, takeRules, takeWaiting, takeSettings} {
 		if rest, known := read(r, part); known || rest != part {
 			return rest, known
 		}

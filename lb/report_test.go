@@ -43,6 +43,11 @@ var messages = []struct {
 	{"routes 8/8, sessions 2/2; on link 192.168.1.0/24 NoCarrier, 192.168.1.200 AddressConflict 02:00:00:00:00:aa; 7 more on links", Report{
 		Counts: wellCounted, Links: []LinkProblem{{"192.168.1.0/24", NoCarrier, ""}, {"192.168.1.200", AddressConflict, "02:00:00:00:00:aa"}}, MoreLinks: 7,
 	}},
+	{"routes 8/8, sessions 2/2; withheld from a/10.0.0.1 FamilyNotNegotiated IPv6, b/fe80::2%eth0 NextHopNotNegotiated IPv4, b/fe80::2%eth0 NextHopUnusable some IPv6, and 2 more", Report{
+		Counts: wellCounted, MoreWithheld: 2, Withheld: []Withheld{
+			{"a", "10.0.0.1", "FamilyNotNegotiated", IPv6, true}, {"b", "fe80::2%eth0", "NextHopNotNegotiated", IPv4, true}, {"b", "fe80::2%eth0", "NextHopUnusable", IPv6, false},
+		},
+	}},
 	{"routes 8/8, sessions 2/2; ProxyRulesLost: kube-proxy's rules are gone for 3 of 12 VIPs; waiting for the nodes", Report{
 		Counts: wellCounted, RulesLost: RulesLost{3, 12}, Waiting: "the nodes",
 	}},
@@ -76,6 +81,10 @@ func TestWhatIsNotKnownIsKeptAsText(t *testing.T) {
 		"on link":                                {},
 		"on link 192.168.1.0/24":                 {},
 		"0 more on links":                        {},
+		"withheld from a/10.0.0.1":               {},
+		"withheld from a/10.0.0.1 X IPv5":        {},
+		"withheld from a X IPv6":                 {},
+		"withheld from a/1 X IPv6, b/2 X":        {},
 		"waiting for ":                           {},
 		"kernel settings":                        {},
 		"IPAddresses that are not read: many":    {},
@@ -161,7 +170,9 @@ func TestAReportIsBounded(t *testing.T) {
 	var down []DownSession
 	var links []LinkProblem
 	var settings []Setting
+	var withheld []Withheld
 	for i := range 200 {
+		withheld = append(withheld, Withheld{fmt.Sprintf("tor-%03d", 199-i), "10.0.0.1", "FamilyNotNegotiated", IPv6, true})
 		down = append(down, DownSession{Router: fmt.Sprintf("tor-%03d", 199-i), Peer: "10.0.0.1", Cause: "NoAnswer"})
 		links = append(links, LinkProblem{On: fmt.Sprintf("10.0.0.%d", i), Reason: AddressConflict})
 		settings = append(settings, Setting{Name: fmt.Sprint("a", i), Value: "0", Want: "1"})
@@ -169,6 +180,11 @@ func TestAReportIsBounded(t *testing.T) {
 	r.NameDown(down)
 	r.NameLinks(links)
 	r.NameSettings(settings)
+	withheld = append(withheld, Withheld{"tor-000", "10.0.0.1", "CoversSessionEnd", IPv4, false})
+	r.NameWithheld(withheld)
+	if len(r.Withheld) != maxWithheld || r.MoreWithheld != 193 || !r.Withheld[7].All || r.Withheld[0].Router != "tor-000" || withheld[0].Router != "tor-199" {
+		t.Errorf("of what is withheld it names %v and %d more", r.Withheld, r.MoreWithheld)
+	}
 	if len(r.Down) != maxDown || r.MoreDown != 192 || r.Down[0].Router != "tor-000" || down[0].Router != "tor-199" {
 		t.Errorf("of sessions it names %v and %d more", r.Down, r.MoreDown)
 	}
@@ -182,6 +198,7 @@ func TestAReportIsBounded(t *testing.T) {
 	r.NameDown(nil)
 	r.NameLinks(nil)
 	r.NameSettings(nil)
+	r.NameWithheld(nil)
 	if !reflect.DeepEqual(r, Report{}) {
 		t.Errorf("where nothing is wrong any more it still has %+v", r)
 	}
@@ -227,10 +244,13 @@ func drawReport(t *rapid.T) Report {
 		Links: drawSome(t, "links", rapid.Custom(func(t *rapid.T) LinkProblem {
 			return LinkProblem{peer.Draw(t, "on"), rapid.SampledFrom([]Reason{NoCarrier, AddressConflict}).Draw(t, "reason"), rapid.OneOf(rapid.Just(""), device, router).Draw(t, "detail")}
 		})),
+		Withheld: drawSome(t, "withheld", rapid.Custom(func(t *rapid.T) Withheld {
+			return Withheld{router.Draw(t, "router"), peer.Draw(t, "peer"), rapid.SampledFrom([]Reason{"FamilyNotNegotiated", "TooManyPrefixes"}).Draw(t, "reason"), rapid.SampledFrom([]Family{IPv4, IPv6}).Draw(t, "family"), rapid.Bool().Draw(t, "all")}
+		})),
 		Settings: drawSome(t, "settings", rapid.Custom(func(t *rapid.T) Setting {
 			return Setting{"net/ipv4/conf/" + device.Draw(t, "device") + "/rp_filter", rapid.SampledFrom([]string{"0", "1", ""}).Draw(t, "value"), rapid.SampledFrom([]string{"1", "0 or 2"}).Draw(t, "want")}
 		})),
-		MoreLinks: count.Draw(t, "links more"), MoreSettings: count.Draw(t, "settings more"),
+		MoreLinks: count.Draw(t, "links more"), MoreSettings: count.Draw(t, "settings more"), MoreWithheld: count.Draw(t, "withheld more"),
 	}
 	if r.Counted = rapid.Bool().Draw(t, "counted"); r.Counted {
 		r.Routes, r.RoutesWanted, r.Sessions, r.SessionsWanted = count.Draw(t, "routes"), count.Draw(t, "wanted"), count.Draw(t, "up"), count.Draw(t, "sessions")

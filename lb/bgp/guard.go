@@ -36,14 +36,29 @@ func (r Refusal) Error() string { return fmt.Sprintf("%v: %v: %s", r.Prefix, Err
 // Unwrap returns [ErrRefused].
 func (r Refusal) Unwrap() error { return ErrRefused }
 
-// withheld counts the routes that are withheld, and lists the first of them.
+// Withheld is a kind of routes that a session withholds.
+type Withheld struct {
+	Reason Reason
+	Family lb.Family
+}
+
+// All reports whether the session withholds whatever is of the family, since the router's capabilities exclude it.
+func (w Withheld) All() bool {
+	return w.Reason == FamilyNotNegotiated || w.Reason == NextHopNotNegotiated
+}
+
+// withheld counts the routes that are withheld, and lists the first of them and each kind that there is.
 type withheld struct {
 	count int
 	first []Refusal
+	kinds []Withheld
 }
 
 // add records a refusal.
 func (w *withheld) add(r Refusal) {
+	if kind := (Withheld{r.Reason, lb.FamilyOf(r.Prefix.Addr())}); !slices.Contains(w.kinds, kind) {
+		w.kinds = append(w.kinds, kind)
+	}
 	if w.count++; len(w.first) < refusalsShown {
 		w.first = append(w.first, r)
 	}
@@ -52,7 +67,13 @@ func (w *withheld) add(r Refusal) {
 // and adds up what two filters withhold.
 func (w withheld) and(o withheld) withheld {
 	all := slices.Concat(w.first, o.first)
-	return withheld{count: w.count + o.count, first: all[:min(len(all), refusalsShown)]}
+	sum := withheld{count: w.count + o.count, first: all[:min(len(all), refusalsShown)], kinds: slices.Clone(w.kinds)}
+	for _, kind := range o.kinds {
+		if !slices.Contains(sum.kinds, kind) {
+			sum.kinds = append(sum.kinds, kind)
+		}
+	}
+	return sum
 }
 
 // err returns the refusals as one error; nil: there are none.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,30 @@ func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEachKindOfWhatIsWithheldIsTold, whatever comes first among the refusals that are shown.
+func TestEachKindOfWhatIsWithheldIsTold(t *testing.T) {
+	var guarded, excluded withheld
+	for range 2 * refusalsShown {
+		guarded.add(Refusal{netip.MustParsePrefix("203.0.113.1/32"), CoversSessionEnd, ""})
+		excluded.add(Refusal{netip.MustParsePrefix("203.0.113.2/32"), NextHopNotNegotiated, ""})
+	}
+	guarded.add(Refusal{netip.Prefix{}, PrefixInvalid, ""})
+	excluded.add(Refusal{netip.MustParsePrefix("2001:db8::1/128"), FamilyNotNegotiated, ""})
+	excluded.add(Refusal{netip.MustParsePrefix("203.0.113.3/32"), CoversSessionEnd, ""})
+	both := guarded.and(excluded)
+	want := []Withheld{{CoversSessionEnd, lb.IPv4}, {PrefixInvalid, lb.NoFamily}, {NextHopNotNegotiated, lb.IPv4}, {FamilyNotNegotiated, lb.IPv6}}
+	if !slices.Equal(both.kinds, want) || both.count != 4*refusalsShown+3 || len(both.first) != refusalsShown {
+		t.Errorf("%d are withheld, %d shown: %+v", both.count, len(both.first), both.kinds)
+	}
+	var all []bool
+	for _, kind := range both.kinds {
+		all = append(all, kind.All())
+	}
+	if !slices.Equal(all, []bool{false, false, true, true}) {
+		t.Errorf("whole families are withheld: %v of %+v", all, both.kinds)
+	}
 }
 
 func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {

@@ -27,7 +27,7 @@ func (s *session) report(ctx context.Context) SessionState {
 		st.Announced, st.HoldTime = s.out.list(), now.hold
 		withheld = withheld.and(s.out.unsupported)
 	}
-	st.Refused, st.Refusals = withheld.count, withheld.first
+	st.Refused, st.Refusals, st.Withheld = withheld.count, withheld.first, withheld.kinds
 	st.BFD, st.Phase, st.Flaps, st.HeldUntil = s.bfd.state(s.terms.Session), string(s.phase), s.retry.losses.Flaps(), s.retry.heldUntil
 	st.UpdatesSent = s.past.updatesSent + now.updatesSent
 	st.UpdatesReceived = s.past.updatesReceived + now.updatesReceived

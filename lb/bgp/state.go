@@ -16,6 +16,7 @@ type SessionState struct {
 	Announced []netip.Prefix // in the adj-RIB-out: announced to the router and not withdrawn since; sorted, read only
 	Refused   int            // advertisements that were planned and are withheld
 	Refusals  []Refusal      // the first of them
+	Withheld  []Withheld     // the kinds of all of them; read only
 	Accepted  int            // routes of the router's that were accepted
 	BFD       string         // up, down or init; empty: off
 	HoldTime  time.Duration  // negotiated: the lower of both ends'; zero: none, or the session is down

@@ -63,6 +63,7 @@ func (a *Agent) condition() (condition plan.Condition, due bool) {
 	if a.inputs.Trial != nil && a.routers.tried.said.ID == a.inputs.Trial.ID {
 		statement.Report.Trial = a.routers.tried.said
 	}
+	statement.Report.NameWithheld(report.Withheld(a.routers.sessions))
 	statement.Report.NameLinks(a.outside.links.Problems())
 	statement.Report.NameSettings(report.Settings(a.reporting.settings))
 	if a.waiting.what != "" && time.Since(a.waiting.since) >= waitsLong {
