@@ -72,25 +72,24 @@ func run(ctx context.Context, wrapper, only string, versions []string) (good boo
 	if err != nil {
 		return false, err
 	}
-	r := runner{commit: commit, suites: wanted, build: build, run: g.run}
+	r := runner{commit: commit, suites: wanted, build: build, run: g.run, record: func(ran row) error {
+		if err := components.StillAt(ctx, root, commit); err != nil {
+			return fmt.Errorf("the README stays as it is: %w", err)
+		}
+		return record(filepath.Join(root, "README.md"), pins, ran)
+	}}
 	ran, good, err := r.all(ctx, asked)
-	if err == nil {
-		err = components.StillAt(ctx, root, commit)
-	}
-	if err != nil {
-		return false, fmt.Errorf("the README stays as it is: %w", err)
-	}
-	return good, record(filepath.Join(root, "README.md"), pins, ran)
+	fmt.Printf("\n%s", table(ran))
+	return good, err
 }
 
-// record prints the rows and writes them into the README.
-func record(file string, pins []components.Pin, ran []row) error {
-	fmt.Printf("\n%s", table(ran))
+// record writes a row into the README.
+func record(file string, pins []components.Pin, ran row) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	written, err := rewrite(string(text), pins, ran)
+	written, err := rewrite(string(text), pins, []row{ran})
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -62,16 +62,20 @@ type runner struct {
 	suites []suite
 	build  func(ctx context.Context, pin components.Pin, suites []suite) error
 	run    func(ctx context.Context, pin components.Pin, s suite) tally
+	record func(row) error // keeps what came of a version
 }
 
 // all runs all suites on all versions: one that fails keeps no other from running. It
-// returns an error where it was interrupted.
+// returns an error where it was interrupted, or a row cannot be recorded; the rows before are.
 func (r runner) all(ctx context.Context, pins []components.Pin) (rows []row, good bool, err error) {
 	good = true
 	for _, pin := range pins {
 		result, passed := r.on(ctx, pin)
 		if err := ctx.Err(); err != nil {
-			return nil, false, err
+			return rows, false, err
+		}
+		if err := r.record(result); err != nil {
+			return rows, false, err
 		}
 		rows, good = append(rows, result), good && passed
 	}

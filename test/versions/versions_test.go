@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -101,8 +102,15 @@ func TestAReadmeWithoutItsTableIsNotWritten(t *testing.T) {
 func TestAVersionThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 	var mu sync.Mutex
 	var ran []string
+	var recorded []row
 	r := runner{
 		commit: "00000000",
+		record: func(one row) error {
+			if recorded = append(recorded, one); one.patch == "1.9.0" {
+				return errors.New("the tree has changed")
+			}
+			return nil
+		},
 		suites: suites,
 		build: func(_ context.Context, pin components.Pin, _ []suite) error {
 			if pin.Minor == "1.1" {
@@ -121,8 +129,8 @@ func TestAVersionThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 		},
 	}
 	rows, good, err := r.all(t.Context(), []components.Pin{{Minor: "1.1", Kubernetes: "v1.1.0"}, {Minor: "1.2", Kubernetes: "v1.2.0"}, {Minor: "1.3", Kubernetes: "v1.3.0"}})
-	if err != nil || good || len(ran) != 2*len(suites) {
-		t.Errorf("good: %v, %v; ran %q", good, err, ran)
+	if err != nil || good || len(ran) != 2*len(suites) || !reflect.DeepEqual(recorded, rows) {
+		t.Errorf("good: %v, %v; ran %q, recorded %v", good, err, ran, recorded)
 	}
 	for i, want := range []string{
 		"| 1.3.0 |  | 2 passed | 2 passed | 2 passed | 2 passed | 2 passed | 00000000 | " + today() + " |",
@@ -136,10 +144,14 @@ func TestAVersionThatFailsKeepsNoOtherFromRunning(t *testing.T) {
 	if _, good, err := r.all(t.Context(), []components.Pin{{Minor: "1.3", Kubernetes: "v1.3.0"}}); err != nil || !good {
 		t.Errorf("all passed, and it says good: %v, %v", good, err)
 	}
+	if rows, _, err := r.all(t.Context(), []components.Pin{{Minor: "1.3", Kubernetes: "v1.3.0"}, {Minor: "1.9", Kubernetes: "v1.9.0"}}); err == nil || len(rows) != 1 {
+		t.Errorf("one cannot be recorded: %v, %v", rows, err)
+	}
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := r.all(interrupted, []components.Pin{{Minor: "1.3", Kubernetes: "v1.3.0"}}); err == nil {
-		t.Error("a run that was interrupted counts")
+	recorded = nil
+	if _, _, err := r.all(interrupted, []components.Pin{{Minor: "1.3", Kubernetes: "v1.3.0"}}); err == nil || recorded != nil {
+		t.Errorf("a version that was interrupted is recorded: %v, %v", recorded, err)
 	}
 }
 
