@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -31,9 +32,16 @@ const onTrial = "P1011"
 // otherLabel is the code of documents of another inventory than their ConfigMap's label says.
 const otherLabel = "P0105"
 
-// window is a time in which a machine with one router tried terms that did not come up: its pods are
-// out of reach then, and half of the machines or more serve on.
+// window is a time in which machines with one router tried terms that did not come up. Their pods are out of reach of the other
+// rack then: requests that another machine takes and passes on to them are lost.
 type window struct{ from, to time.Time }
+
+// Of four machines with a pod each, in two racks, one of each router's tries: a quarter of what comes in at any machine is for a
+// pod of each, and half of that comes in at the other rack.
+const lostByTrial = 2. / 8
+
+// lostByMove is how many requests are under way to a VIP, at the rate at which clients ask, while a router changes its route to it.
+const lostByMove = 2
 
 // inForceFor is for how long an edit that is taken up stays: agents follow within a second, and clients notice what they do.
 const inForceFor = 3 * time.Second
@@ -104,8 +112,9 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 		lost := 0
 		for vip, r := range reports(probes) {
 			n, of := r.Lost-before[vip].Lost, r.Sent-before[vip].Sent
-			if lost += n; 2*n > of {
-				t.Errorf("%s: %s lost %d of %d requests", e.what, vip, n, of)
+			lost += n
+			if most := mostByChance(of, lostByTrial); e.want == onTrial && n > most {
+				t.Errorf("%s: %s lost %d of %d requests, and what is tried explains %d", e.what, vip, n, of, most)
 			}
 		}
 		between := 0
@@ -130,7 +139,14 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 	for vip, p := range probes {
 		r := p.Stop()
 		t.Logf("%s: %s", vip, r)
-		if still := slices.DeleteFunc(r.NotMoved(moved[vip]), whileTried); len(still) > 0 {
+		still := r.NotMoved(moved[vip])
+		if n, most := len(r.Losses)-len(still), lostByMove*len(moved[vip]); n > most {
+			t.Errorf("%s: %d requests were lost by moves of routers, and %d moves explain %d", vip, n, len(moved[vip]), most)
+		}
+		if !slices.Contains(vips[:len(vips)/2], vip) { // of externalTrafficPolicy Local, each machine has its own pod
+			still = slices.DeleteFunc(still, whileTried)
+		}
+		if len(still) > 0 {
 			t.Errorf("%s: %d of %d requests were lost, and neither a router's move nor a trial explains it: at %v", vip, len(still), r.Sent, still)
 		}
 	}
@@ -141,6 +157,11 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 			t.Errorf("%s between pods: %d of %d were lost, and no trial explains it: at %v", kind, len(still), r.Sent, still)
 		}
 	}
+}
+
+// mostByChance is how many of n events of a probability there are at most, but for once in some ten thousand times.
+func mostByChance(n int, p float64) int {
+	return int(float64(n)*p + 4*math.Sqrt(float64(n)*p*(1-p)))
 }
 
 // acrossRacks is who pings whom, and is pinged.
