@@ -15,7 +15,8 @@ import (
 )
 
 // TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules, and not before, whichever
-// agent runs there meanwhile. The others announce it, and the client loses no request.
+// agent runs there meanwhile. The others announce it, and the client loses no
+// request but those that a router moves.
 func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T) {
 	const late = "w1"
 	l := story.Shared(t)
@@ -33,7 +34,7 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 	story.Announced(t, l, vips, others...)
 	waitsForRules(t, l, late, vips)
 
-	probes := map[netip.Addr]*lab.Prober{}
+	moves, probes := story.RouterMoves(t, l, vips), map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))
 		probes[vip] = story.Probing(t, l, vip, requestRate)
@@ -46,7 +47,7 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 	goOn()
 	story.Announced(t, l, vips)
 	story.PauseFor(t, 2*time.Second)
-	story.NoneLost(t, probes)
+	story.NoneLostButByMoves(t, probes, moves()) // the late machine comes to be one of those that routers choose from
 }
 
 // waitsForRules waits until a machine's agent says that it announces the VIPs once its

@@ -78,14 +78,7 @@ func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
 	for range 4 {
 		must(t, l.RestartWeb(t.Context(), rolling))
 	}
-	moved := moves()
-	for vip, p := range probes {
-		r := p.Stop()
-		t.Logf("%s: %s", vip, r)
-		if lost := r.NotMoved(moved[vip]); len(lost) > 0 {
-			t.Errorf("%s: %d of %d requests were lost, and no router's move explains it: at %v", vip, len(lost), r.Sent, lost)
-		}
-	}
+	story.NoneLostButByMoves(t, probes, moves())
 }
 
 // requestRate is how many requests a second the client sends to each VIP.

@@ -79,14 +79,7 @@ func TestASecretIsRotated(t *testing.T) {
 	t.Logf("all sessions are up %v after the routers had the second password, of which loading their configuration is a part", time.Since(begun).Round(time.Second))
 	must(t, lab.Within(t.Context(), passwordTold, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
 
-	moved := moves()
-	for vip, p := range probes {
-		r := p.Stop()
-		if lost := r.NotMoved(moved[vip]); r.Sent == 0 || len(lost) > 0 {
-			t.Errorf("%s: %d of %d requests were lost, and no router's move explains it: at %v", vip, len(lost), r.Sent, lost)
-		}
-		t.Logf("%s: %s", vip, r)
-	}
+	story.NoneLostButByMoves(t, probes, moves())
 }
 
 // setSecret writes a password for the agents alone.

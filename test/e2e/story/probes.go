@@ -38,6 +38,19 @@ func NoneLost(t *testing.T, probes map[netip.Addr]*lab.Prober) {
 	}
 }
 
+// NoneLostButByMoves ends the probes: none of their connections was lost but those that were under way when a router changed its
+// route, as [RouterMoves] notes. A machine that comes to announce a VIP beside others is such a change.
+func NoneLostButByMoves(t *testing.T, probes map[netip.Addr]*lab.Prober, moved map[netip.Addr][]lab.Change) {
+	t.Helper()
+	for vip, p := range probes {
+		r := p.Stop()
+		t.Logf("%s: %s", vip, r)
+		if lost := r.NotMoved(moved[vip]); r.Sent == 0 || len(lost) > 0 {
+			t.Errorf("%s: %d of %d requests were lost, and no router's move explains it: at %v", vip, len(lost), r.Sent, lost)
+		}
+	}
+}
+
 // NoneHarmed ends a probe by connections: to each of so many VIPs some were opened, and no kernel did anything to one of
 // them that a client would notice.
 func NoneHarmed(t *testing.T, p *lab.TCPProber, vips int) {
