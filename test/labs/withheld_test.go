@@ -38,10 +38,9 @@ func TestAFamilyThatARouterDoesNotTakeIsFoundFarFromItsMachines(t *testing.T) {
 		}
 	})
 	configure(t, l, file, single, func(side string) string { return side })
-	must(t, l.ApplyInventory(t.Context(), single))
-	must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error {
-		return errors.Join(story.AllWell(ctx, l), oneSession(ctx, l))
-	}))
+	must(t, l.ApplyInventoryWithLosses(t.Context(), single)) // pods have no gateway of IPv6 then
+	must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error { return oneSession(ctx, l) }))
+	must(t, l.WaitFabric(t.Context()))
 	story.Announced(t, l, vips)
 
 	configure(t, l, file, single, func(side string) string {
@@ -78,7 +77,8 @@ func oneSession(ctx context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// configure gives each router its side of an inventory, changed. The inventory is written into a file.
+// configure gives each router its side of an inventory, changed. The inventory is written into a file. Where a peer group is new
+// frr-reload says of one line that it failed, and has it all the same, as the guide says: the second time it has nothing to say.
 func configure(t *testing.T, l *lab.Lab, file, inventory string, change func(side string) string) {
 	t.Helper()
 	ctx := context.Background()
@@ -86,7 +86,12 @@ func configure(t *testing.T, l *lab.Lab, file, inventory string, change func(sid
 	for _, r := range l.Topology.Routers {
 		side, err := l.RouterConfig(ctx, r, file)
 		must(t, err)
-		must(t, l.ConfigureRouter(ctx, r.Name, change(side)))
+		if err := l.ConfigureRouter(ctx, r.Name, change(side)); err != nil {
+			if !strings.Contains(err.Error(), " graceful-restart-helper") {
+				t.Fatal(err)
+			}
+			must(t, l.ConfigureRouter(ctx, r.Name, change(side)))
+		}
 	}
 }
 
