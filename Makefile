@@ -200,7 +200,7 @@ e2e-upstream: lab-tools ## Kubernetes' own tests of LoadBalancer Services on rea
 .PHONY: bench
 bench: controlplane ## measure what the docs give a figure for
 	$(call step,planners)
-	@go test -count=1 -run '^$$' -bench . ./inventory/document ./lb/ipam ./lb/advertise ./routing ./provider/...
+	@go test -count=1 -run '^$$' -bench . ./inventory/document ./lb/ipam ./lb/advertise ./routing ./preview ./provider/... ./cmd/plinth
 	$(call step,kernel)
 	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent ./provider/agent/proxy ./lb/onlink
 	$(call step,sessions)
