@@ -227,8 +227,8 @@ evidence: controlplane ## measure the figures of the docs on this commit and wri
 	@go run -C test ./evidence $(EXEC) $(subst $(comma), ,$(PARTS))
 
 .PHONY: evidence-age
-evidence-age: ## which figures of the docs are older than the code that they are about
-	@go run -C test ./evidence -age
+evidence-age: ## which figures of the docs are older than the code that they are about (PARTS="agent starts": of these alone)
+	@go run -C test ./evidence -age $(subst $(comma), ,$(PARTS))
 
 # Built from the modules that go.mod and lint/go.mod pin. The same bytes in each clone: go vet keeps what it found, by tool.
 LINTERS = $(addprefix bin/,plinth-vet revive unparam misspell actionlint staticcheck)

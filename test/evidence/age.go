@@ -2,12 +2,30 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
 	"plinth.dev/plinth/test/components"
 )
+
+// printAges prints the age of each part.
+func printAges(ctx context.Context, w io.Writer, root string, all []part) error {
+	var failed []error
+	for _, p := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		said, err := age(ctx, root, p)
+		if err == nil {
+			_, err = fmt.Fprintln(w, said)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
 
 // age says how far a part's record is behind the code that it is about, in a line.
 func age(ctx context.Context, root string, p part) (string, error) {

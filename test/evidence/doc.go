@@ -9,8 +9,8 @@
 //
 //	go run -C test ./evidence               # measures all parts
 //	go run -C test ./evidence new-vips      # one part
-//	go run -C test ./evidence -age          # measures nothing
+//	go run -C test ./evidence -age starts   # measures nothing
 //	go run -C test ./evidence -render       # writes the tables again, after a change of a template
 //
-// prints in the end which parts are older than the code that they are about.
+// prints in the end how far each part is behind the code that it is about; -age does so for the parts that it names.
 package main

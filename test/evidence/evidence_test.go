@@ -78,6 +78,20 @@ func TestFiguresAreRoundedOnce(t *testing.T) {
 	}
 }
 
+func TestAgesAreOfThePartsThatAreAskedForInTheirOrder(t *testing.T) {
+	asked, err := chosen([]string{"starts", "agent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	if err := printAges(t.Context(), &said, t.TempDir(), asked); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff("starts       was never measured\nagent        was never measured\n", said.String()); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestEveryPartHasItsTableItsPlaceAndItsCode(t *testing.T) {
 	root, err := components.Root()
 	if err != nil {

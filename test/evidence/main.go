@@ -22,7 +22,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	wrapper := flag.String("exec", "", "as of go test: what runs benchmarks as root")
-	ages := flag.Bool("age", false, "measure nothing: print which parts are older than the code that they are about")
+	ages := flag.Bool("age", false, "measure nothing: print which of the parts are older than the code that they are about")
 	again := flag.Bool("render", false, "measure nothing: write the tables of what was measured again")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "evidence [FLAGS] [PART...]: all parts, or some of %s\n", partNames())
@@ -35,7 +35,8 @@ func main() {
 	}
 }
 
-// run measures parts and writes the tables of all where it is to, and prints their ages.
+// run measures parts and writes the tables of all where it is to, and prints the ages of all; where it does neither, of
+// the parts that are asked for.
 func run(ctx context.Context, wrapper string, measuring, rendering bool, names []string) error {
 	root, err := components.Root()
 	if err != nil {
@@ -52,18 +53,11 @@ func run(ctx context.Context, wrapper string, measuring, rendering bool, names [
 	if rendering {
 		failed = append(failed, renderAll(root))
 	}
-	for _, p := range parts {
-		if ctx.Err() != nil {
-			break
-		}
-		said, err := age(ctx, root, p)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		fmt.Println(said)
+	told := parts
+	if !measuring && !rendering {
+		told = asked
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, printAges(ctx, os.Stdout, root, told))...)
 }
 
 // measureAll measures one part after the other: one that fails keeps its old record, and no other from being measured.
