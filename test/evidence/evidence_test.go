@@ -18,7 +18,7 @@ round 1 of 3: 5 ms
 BenchmarkPlan/one_of_1-2   	     100	      6000 ns/op
 BenchmarkPlan/one_of_1-2   	     100	      9000 ns/op
 BenchmarkPlan/one_of_1-2   	     100	      7000 ns/op
-BenchmarkNewVIP/gate/nftables-2 	       1	 1234 ms-p50-route-ipv4	 0.3456 lost
+BenchmarkNewVIP/gate/nftables-2 	       1	 1234 ms-p50-route-ipv4	 0.3456 lost	 55.40 MB	 60.10 MB-agent
 ok  	plinth.dev/plinth/lb/advertise	1.2s
 `
 
@@ -37,15 +37,21 @@ func TestARecordHoldsWhatBenchmarksPrintedAndOfWhat(t *testing.T) {
 	}
 	for _, tt := range []struct{ got, want string }{
 		{must(r.Micros("Plan/one_of_1")), "7"},
+		{must(r.Millis("Plan/one_of_1")), "0.01"},
+		{must(r.Span("Plan/one_of_1", "ns/op")), "6,000 to 9,000"},
 		{must(r.Median("NewVIP/gate/nftables", "ms-p50-route-ipv4")), "1,234"},
+		{must(r.Median("NewVIP/gate/nftables", "MB")), "55"},
+		{must(r.Median("NewVIP/gate/nftables", "MB-agent")), "60"},
 		{must(r.Median("NewVIP/gate/nftables", "lost")), "0.35"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s, want %s", tt.got, tt.want)
 		}
 	}
-	if _, err := r.Median("Plan/one_of_1", "MB"); err == nil || !strings.Contains(err.Error(), "no MB of Plan/one_of_1") {
-		t.Error(err)
+	for _, absent := range []func(benchmark, unit string) (string, error){r.Median, r.Span} {
+		if _, err := absent("Plan/one_of_1", "MB"); err == nil || !strings.Contains(err.Error(), "no MB of Plan/one_of_1") {
+			t.Error(err)
+		}
 	}
 }
 

@@ -115,7 +115,8 @@ func parse(file string, text []byte) (record, error) {
 				r.figures[name] = map[string][]float64{}
 			}
 			for _, v := range line.Values {
-				r.figures[name][v.Unit] = append(r.figures[name][v.Unit], v.Value)
+				unit, value := asPrinted(v)
+				r.figures[name][unit] = append(r.figures[name][unit], value)
 			}
 		}
 	}
@@ -131,6 +132,14 @@ func parse(file string, text []byte) (record, error) {
 		}
 	}
 	return r, nil
+}
+
+// asPrinted is a figure in the unit that the benchmark printed: [benchfmt] makes bytes of MB, and seconds of ns.
+func asPrinted(v benchfmt.Value) (unit string, value float64) {
+	if v.OrigUnit != "" {
+		return v.OrigUnit, v.OrigValue
+	}
+	return v.Unit, v.Value
 }
 
 // withoutProcessors is the name of a benchmark without the number of processors that Go adds where it is not 1.
@@ -158,7 +167,19 @@ func (r record) of(benchmark, unit string) ([]float64, error) {
 func (r record) Median(benchmark, unit string) (string, error) { return r.scaled(benchmark, unit, 1) }
 
 // Micros is the median time of one operation of a benchmark in microseconds.
-func (r record) Micros(benchmark string) (string, error) { return r.scaled(benchmark, "sec/op", 1e6) }
+func (r record) Micros(benchmark string) (string, error) { return r.scaled(benchmark, "ns/op", 1e-3) }
+
+// Millis is the median time of one operation of a benchmark in milliseconds.
+func (r record) Millis(benchmark string) (string, error) { return r.scaled(benchmark, "ns/op", 1e-6) }
+
+// Span is the least and the most of a benchmark's figures in a unit, as text: "3 to 3.9".
+func (r record) Span(benchmark, unit string) (string, error) {
+	all, err := r.of(benchmark, unit)
+	if err != nil {
+		return "", err
+	}
+	return text(all[0]) + " to " + text(all[len(all)-1]), nil
+}
 
 func (r record) scaled(benchmark, unit string, times float64) (string, error) {
 	all, err := r.of(benchmark, unit)
