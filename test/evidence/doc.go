@@ -2,8 +2,8 @@
 //
 //   - a record, docs/evidence/NAME.txt: what its benchmarks printed, in the format of Go's benchmarks
 //     (golang.org/design/14313-benchmark-format), below the commit, the day and the machine;
-//   - tables, tables/NAME.md here: templates that name figures of the record;
-//   - a place for each table in a page, between two comments, where no figure is written by hand.
+//   - tables, tables/NAME.md here: a template that names figures of the record, with the words between several tables;
+//   - a place for them in a page, between two comments, where no figure is written by hand.
 //
 // In a clean tree
 //

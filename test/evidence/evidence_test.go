@@ -15,9 +15,10 @@ import (
 const printed = `goos: linux
 pkg: plinth.dev/plinth/lb/advertise
 round 1 of 3: 5 ms
-BenchmarkPlan/one_of_1-2   	     100	      6000 ns/op
+BenchmarkPlan/one_of_1-2   	     100	      6000 ns/op	  734003 B/op
 BenchmarkPlan/one_of_1-2   	     100	      9000 ns/op
 BenchmarkPlan/one_of_1-2   	     100	      7000 ns/op
+BenchmarkPlan/all_of_1-2   	     100	      9500 ns/op	  734003 B/op
 BenchmarkNewVIP/gate/nftables-2 	       1	 1234 ms-p50-route-ipv4	 0.3456 lost	 55.40 MB	 60.10 MB-agent
 ok  	plinth.dev/plinth/lb/advertise	1.2s
 `
@@ -38,7 +39,12 @@ func TestARecordHoldsWhatBenchmarksPrintedAndOfWhat(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
 		{must(r.Micros("Plan/one_of_1")), "7"},
 		{must(r.Millis("Plan/one_of_1")), "0.01"},
+		{must(r.Megabytes("Plan/one_of_1")), "0.73"},
 		{must(r.Span("Plan/one_of_1", "ns/op")), "6,000 to 9,000"},
+		{must(r.MicrosAmong("Plan/")), "7 to 9.5"},
+		{must(r.Among("Plan/", "B/op")), "734,003"},
+		{must(r.Among("Plan/", "MB")), "the record has no MB of Plan/all_of_1"},
+		{must(r.Among("Pass/", "B/op")), "the record has no benchmark whose name begins with Pass/"},
 		{must(r.Median("NewVIP/gate/nftables", "ms-p50-route-ipv4")), "1,234"},
 		{must(r.Median("NewVIP/gate/nftables", "MB")), "55"},
 		{must(r.Median("NewVIP/gate/nftables", "MB-agent")), "60"},
@@ -47,6 +53,9 @@ func TestARecordHoldsWhatBenchmarksPrintedAndOfWhat(t *testing.T) {
 		if tt.got != tt.want {
 			t.Errorf("%s, want %s", tt.got, tt.want)
 		}
+	}
+	if !r.Has("NewVIP/gate/nftables", "MB") || r.Has("Plan/one_of_1", "MB") {
+		t.Error("MB is of NewVIP/gate/nftables alone")
 	}
 	for _, absent := range []func(benchmark, unit string) (string, error){r.Median, r.Span} {
 		if _, err := absent("Plan/one_of_1", "MB"); err == nil || !strings.Contains(err.Error(), "no MB of Plan/one_of_1") {

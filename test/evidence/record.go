@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -163,6 +164,9 @@ func (r record) of(benchmark, unit string) ([]float64, error) {
 	return all, nil
 }
 
+// Has reports whether a benchmark printed a figure in a unit.
+func (r record) Has(benchmark, unit string) bool { return len(r.figures[benchmark][unit]) > 0 }
+
 // Median is the median of a benchmark's figures in a unit, as text.
 func (r record) Median(benchmark, unit string) (string, error) { return r.scaled(benchmark, unit, 1) }
 
@@ -172,13 +176,24 @@ func (r record) Micros(benchmark string) (string, error) { return r.scaled(bench
 // Millis is the median time of one operation of a benchmark in milliseconds.
 func (r record) Millis(benchmark string) (string, error) { return r.scaled(benchmark, "ns/op", 1e-6) }
 
+// Megabytes is the median of what one operation of a benchmark allocates, in MB.
+func (r record) Megabytes(benchmark string) (string, error) { return r.scaled(benchmark, "B/op", 1e-6) }
+
 // Span is the least and the most of a benchmark's figures in a unit, as text: "3 to 3.9".
 func (r record) Span(benchmark, unit string) (string, error) {
 	all, err := r.of(benchmark, unit)
 	if err != nil {
 		return "", err
 	}
-	return text(all[0]) + " to " + text(all[len(all)-1]), nil
+	return span(all), nil
+}
+
+// Among is the least and the most, in a unit, of the medians of all benchmarks whose names begin with a prefix.
+func (r record) Among(prefix, unit string) (string, error) { return r.scaledAmong(prefix, unit, 1) }
+
+// MicrosAmong is [record.Among] of the times of one operation, in microseconds.
+func (r record) MicrosAmong(prefix string) (string, error) {
+	return r.scaledAmong(prefix, "ns/op", 1e-3)
 }
 
 func (r record) scaled(benchmark, unit string, times float64) (string, error) {
@@ -187,6 +202,33 @@ func (r record) scaled(benchmark, unit string, times float64) (string, error) {
 		return "", err
 	}
 	return text(times * all[len(all)/2]), nil
+}
+
+func (r record) scaledAmong(prefix, unit string, times float64) (string, error) {
+	var medians []float64
+	for _, benchmark := range slices.Sorted(maps.Keys(r.figures)) {
+		if !strings.HasPrefix(benchmark, prefix) {
+			continue
+		}
+		all, err := r.of(benchmark, unit)
+		if err != nil {
+			return "", err
+		}
+		medians = append(medians, times*all[len(all)/2])
+	}
+	if len(medians) == 0 {
+		return "", fmt.Errorf("the record has no benchmark whose name begins with %s", prefix)
+	}
+	return span(medians), nil
+}
+
+// span is the least and the most of figures as text, or one where they read alike.
+func span(figures []float64) string {
+	least, most := text(slices.Min(figures)), text(slices.Max(figures))
+	if least == most {
+		return least
+	}
+	return least + " to " + most
 }
 
 // text is a figure in hundredths below 1, in tenths below 10, whole from there on, and with a comma at each thousand.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -20,6 +21,9 @@ var tables embed.FS
 // proxyModes are the modes of kube-proxy that tables have rows for.
 func proxyModes() []string { return []string{"nftables", "iptables"} }
 
+// each lists what a row has a column for.
+func each(columns ...string) []string { return columns }
+
 // end closes the place of a table.
 const end = "<!-- /evidence -->\n"
 
@@ -30,7 +34,7 @@ func begin(p part) string {
 
 // render prints the table of a part.
 func render(p part, r record) (string, error) {
-	t, err := template.New(p.name+".md").Funcs(template.FuncMap{"modes": proxyModes}).ParseFS(tables, "tables/"+p.name+".md")
+	t, err := template.New(p.name+".md").Funcs(template.FuncMap{"each": each, "modes": proxyModes}).ParseFS(tables, "tables/"+p.name+".md")
 	if err != nil {
 		return "", err
 	}
@@ -88,5 +92,6 @@ func templates() ([]string, error) {
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(filepath.Base(f), ".md")
 	}
+	slices.Sort(files) // onlink comes before onlink-many, and onlink-many.md before onlink.md
 	return files, err
 }

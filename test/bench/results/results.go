@@ -24,6 +24,7 @@ type Result struct {
 	order []string
 	by    map[string][]float64
 	many  map[string]bool // measured many times a round: percentiles count, too
+	most  map[string]bool // the largest counts, not the median
 }
 
 // New returns results of so many rounds, in which every contender has a turn.
@@ -33,7 +34,7 @@ func New(rounds int) *Results { return &Results{rounds: rounds, by: map[string]*
 func (rs *Results) Of(name string) *Result {
 	if rs.by[name] == nil {
 		rs.order = append(rs.order, name)
-		rs.by[name] = &Result{by: map[string][]float64{}, many: map[string]bool{}}
+		rs.by[name] = &Result{by: map[string][]float64{}, many: map[string]bool{}, most: map[string]bool{}}
 	}
 	return rs.by[name]
 }
@@ -46,6 +47,12 @@ func (r *Result) Add(unit string, value float64) {
 	r.by[unit] = append(r.by[unit], value)
 }
 
+// Most notes one measurement of what must not happen in any round: the largest counts.
+func (r *Result) Most(unit string, value float64) {
+	r.most[unit] = true
+	r.Add(unit, value)
+}
+
 // Times notes many durations, of which the median, the 90th and the 99th percentile count,
 // in milliseconds.
 func (r *Result) Times(what string, all []time.Duration) {
@@ -55,13 +62,17 @@ func (r *Result) Times(what string, all []time.Duration) {
 	}
 }
 
-// medians are what counts of the result, by unit.
+// medians are what counts of the result, by unit: medians, where it is not said otherwise.
 func (r *Result) medians() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		for _, unit := range r.order {
 			all := slices.Sorted(slices.Values(r.by[unit]))
 			if !r.many[unit] {
-				if !yield(unit, all[len(all)/2]) {
+				counts := all[len(all)/2]
+				if r.most[unit] {
+					counts = all[len(all)-1]
+				}
+				if !yield(unit, counts) {
 					return
 				}
 				continue
