@@ -23,7 +23,7 @@ func BenchmarkIdle(b *testing.B) {
 			<-time.After(time.Duration(b.N) * time.Second)
 			b.StopTimer()
 			b.ReportMetric(float64((all[0].cpu()-before).Microseconds())/float64(b.N)/1000, "cpu-ms/s")
-			b.ReportMetric(float64(all[0].memory()), "rss-KiB")
+			b.ReportMetric(float64(all[0].memory())/1024, "rss-MiB")
 			b.ReportMetric(float64(losses(all)), "losses")
 		})
 	}

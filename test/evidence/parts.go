@@ -45,6 +45,12 @@ var parts = []part{
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
 		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/fib", "test/bench/gate", "test/bench/results", "test/lab"}),
 	},
+	{
+		name: "mesh",
+		page: figures,
+		runs: [][]string{{"-tags", "privileged", "-bench", "^BenchmarkIdle$", "-benchtime", "60x", "-timeout", "30m", "./lb/mesh"}},
+		code: []string{"bfd", "go.mod", "inventory", "lb/advertise", "lb/mesh", "sorted", "uptime", "wake"},
+	},
 }
 
 // chosen returns the parts of these names, or all.
