@@ -51,6 +51,12 @@ var parts = []part{
 		runs: [][]string{{"-tags", "privileged", "-bench", "^BenchmarkIdle$", "-benchtime", "60x", "-timeout", "30m", "./lb/mesh"}},
 		code: []string{"bfd", "go.mod", "inventory", "lb/advertise", "lb/mesh", "sorted", "uptime", "wake"},
 	},
+	{
+		name: "rules",
+		page: figures,
+		runs: [][]string{{"-tags", "privileged,timing", "-bench", "^BenchmarkALookForRules$", "-count", "5", "-timeout", "20m", "./provider/agent/proxy"}},
+		code: []string{"go.mod", "inventory", "lb/advertise", "lb/kubeproxy", "provider/agent/proxy", "wake"},
+	},
 }
 
 // chosen returns the parts of these names, or all.
