@@ -57,6 +57,17 @@ var parts = []part{
 		runs: [][]string{{"-tags", "privileged,timing", "-bench", "^BenchmarkALookForRules$", "-count", "5", "-timeout", "20m", "./provider/agent/proxy"}},
 		code: []string{"go.mod", "inventory", "lb/advertise", "lb/kubeproxy", "provider/agent/proxy", "wake"},
 	},
+	{
+		name: "pod-routes",
+		page: "docs/explanation/pod-routes.md",
+		runs: [][]string{
+			{"-bench", "^Benchmark(Plan5000|OneMoreAmong5000)$", "-count", "5", "./routing"},
+			{"-tags", "privileged,timing", "-bench", "^Benchmark(Add10000|Replace10000|NothingToChange10000|Repair|ForeignReplacements|Throughput)$", "-benchtime", "11x", "-timeout", "30m", "./routing/kernel"},
+			{"-tags", "privileged,timing", "-bench", "^BenchmarkNodeAddedAmong5000$", "-benchtime", "200x", "-timeout", "20m", "./provider/agent"},
+			{"-C", "test", "-bench", "^BenchmarkAgent$", "-benchtime", "1x", "-timeout", "60m", "./bench/routes"},
+		},
+		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/apiserver", "test/bench/routes"}),
+	},
 }
 
 // chosen returns the parts of these names, or all.
