@@ -68,6 +68,15 @@ var parts = []part{
 		},
 		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/apiserver", "test/bench/routes"}),
 	},
+	{
+		name: "sizes",
+		page: figures,
+		runs: [][]string{
+			{"-bench", "^Benchmark(Diff|Unreachable|Simulate|Summary|Parse)$", "-count", "5", "-benchtime", "3x", "-timeout", "30m", "./cmd/plinth", "./preview", "./provider/survey", "./inventory/document"},
+			{"-bench", "^BenchmarkAllocate(DualStack|Refused|Shares)?$", "-count", "5", "-benchtime", "300ms", "-timeout", "30m", "./lb/ipam"},
+		},
+		code: []string{"cmd/plinth", "diagnose", "go.mod", "inventory", "lb", "preview", "provider/claim", "provider/cluster", "provider/endpoints", "provider/nodeindex", "provider/survey", "routing", "sorted"},
+	},
 }
 
 // chosen returns the parts of these names, or all.
