@@ -21,6 +21,12 @@ const figures = "docs/explanation/figures.md"
 // agentCode is what agents are made of.
 var agentCode = []string{"bfd", "go.mod", "inventory", "lb", "provider/agent", "routing", "sorted", "uptime", "wake"}
 
+// controllerCode is what the controller manager is made of.
+var controllerCode = []string{"cmd/cloud-controller-manager", "durable", "go.mod", "inventory", "lb", "memory", "preview", "provider", "routing", "sorted", "uptime", "wake"}
+
+// vipsCode is what measures Services from their creation to a router, beside MetalLB.
+var vipsCode = []string{"test/apiserver", "test/bench/fib", "test/bench/metallb", "test/bench/results", "test/bench/vips", "test/controlplane"}
+
 // parts are in the order in which they are measured.
 var parts = []part{
 	{
@@ -76,6 +82,12 @@ var parts = []part{
 			{"-bench", "^BenchmarkAllocate(DualStack|Refused|Shares)?$", "-count", "5", "-benchtime", "300ms", "-timeout", "30m", "./lb/ipam"},
 		},
 		code: []string{"cmd/plinth", "diagnose", "go.mod", "inventory", "lb", "preview", "provider/claim", "provider/cluster", "provider/endpoints", "provider/nodeindex", "provider/survey", "routing", "sorted"},
+	},
+	{
+		name: "memory",
+		page: figures,
+		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkMemory$", "-benchtime", "1x", "-timeout", "90m", "./bench/vips", "-args", "-rounds=5", "-only=plinth"}},
+		code: slices.Concat(controllerCode, vipsCode),
 	},
 }
 
