@@ -89,6 +89,12 @@ var parts = []part{
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkMemory$", "-benchtime", "1x", "-timeout", "90m", "./bench/vips", "-args", "-rounds=5", "-only=plinth"}},
 		code: slices.Concat(controllerCode, vipsCode),
 	},
+	{
+		name: "sessions",
+		page: figures,
+		runs: [][]string{{"-tags", "privileged,timing", "-bench", "^Benchmark(BackAfterReset|DeadMachine|BFDUnderFullLoad)$", "-benchtime", "1x", "-timeout", "1h", "./lb/bgp"}},
+		code: []string{"bfd", "go.mod", "inventory", "lb/advertise", "lb/bgp", "sorted", "uptime", "wake"},
+	},
 }
 
 // chosen returns the parts of these names, or all.
