@@ -141,8 +141,10 @@ const retryAfterRevert = time.Second
 // object is gone or names others that share it, stays its: it is to be claimed anew.
 func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 	for _, v := range vips {
-		o := s.addresses.of(v.Addr).object
-		if named := o != nil && o.HeldBy(k); !named && (v.New || o != nil && !s.ledger.mayStayBeside(v.Addr, k)) {
+		x := s.addresses.of(v.Addr)
+		named := x.object != nil && x.object.HeldBy(k)
+		offered := x.releasing != (lb.ServiceKey{}) // another one's a moment ago
+		if !named && (v.New || offered || x.object != nil && !s.ledger.mayStayBeside(v.Addr, k)) {
 			s.revert(v.Addr, k)
 			s.out.retry(retryAfterRevert, s.where(func(o lb.ServiceKey, p *pending) bool { return o != k && p.mayTake(v.Addr) })...)
 		}

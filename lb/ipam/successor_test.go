@@ -76,3 +76,25 @@ func TestAnAddressThatWasHeldBeforeStaysWhileItCannotBeClaimedAnew(t *testing.T)
 		}
 	}
 }
+
+// TestAnAddressThatWasOfferedGoesBackToItsQuarantineWhereItCannotBeClaimed: whoever had it a moment ago may have it again.
+func TestAnAddressThatWasOfferedGoesBackToItsQuarantineWhereItCannotBeClaimed(t *testing.T) {
+	a := netip.MustParseAddr("192.0.2.5")
+	s := NewState()
+	s.SetPools(pools(t, `    - {name: public, addresses: [192.0.2.5/32]}`))
+	former, next := service("default/former", "4"), service("default/next", "4")
+	object := Object{Addr: a, UID: "object", Version: "7", Holders: []lb.ServiceKey{former.Service}}
+	s.Load([]Object{object}, []Request{former})
+	if d, _ := s.Request(next, noon); !d.Refused {
+		t.Fatalf("it is to have %v", d.VIPs)
+	}
+	s.ToRelease(a, former.Service, "", object, noon)
+	d, _ := s.Request(next, noon)
+	if d.Refused || d.VIPs[0].New {
+		t.Fatalf("it is not offered what is free now: %+v", d)
+	}
+	s.Revert(next.Service, d.VIPs)
+	if all, _ := s.Quarantined(noon); s.IsHolder(a, next.Service) || len(all) != 1 || all[0].Owner != former.Service {
+		t.Errorf("held: %v, in quarantine: %+v", s.IsHolder(a, next.Service), all)
+	}
+}

@@ -131,7 +131,8 @@ func (b *Controller) load(ctx context.Context) error {
 	if !b.mirror.Lead(sink{b.store}, list.ResourceVersion, func() {
 		b.apply(func(s *ipam.State) ipam.Effects {
 			s.Quarantine(released.Quarantined, b.now())
-			return s.Load(objects, b.holdersByEdit(services))
+			holders, lingering := b.holdersByEdit(services)
+			return s.Load(objects, holders).And(lingering)
 		})
 	}) {
 		return errListLate
@@ -165,18 +166,22 @@ func addressesIn(list *networkingv1.IPAddressList) map[netip.Addr]bool {
 	return there
 }
 
-// holdersByEdit returns what those of the Services ask for that are Plinth's, or were so before and show a VIP yet, by the time
-// of their last edit, the latest at the end.
-func (b *environment) holdersByEdit(services []v1.Service) []ipam.Request {
+// holdersByEdit returns what those of the Services ask for that are Plinth's, or were so, are being deleted and show a VIP
+// yet, by the time of their last edit, the latest at the end. The latter linger, and are to be reconciled.
+func (b *environment) holdersByEdit(services []v1.Service) (all []ipam.Request, lingering ipam.Effects) {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })
-	var all []ipam.Request
 	for i := range services {
-		if svc := &services[i]; b.isOurs(svc) || b.served(svc) && len(endpoints.ShownBy(svc)) > 0 {
+		svc := &services[i]
+		lingers := svc.DeletionTimestamp != nil && b.served(svc) && len(endpoints.ShownBy(svc)) > 0
+		if lingers {
+			lingering.Reconcile = append(lingering.Reconcile, ipam.Retry{Service: keyOf(svc)})
+		}
+		if lingers || b.isOurs(svc) {
 			all = append(all, requestOf(svc))
 		}
 	}
-	return all
+	return all, lingering
 }
 
 // lastEdit is when somebody last changed the Service itself, not its status.
@@ -278,7 +283,9 @@ func (b *Controller) compare(ctx context.Context) error {
 	b.apply(b.reconcileGone, b.observeAllShown, (*ipam.State).ReconcileShown)
 	var failed []error
 	for _, a := range unsure {
-		failed = append(failed, b.refresh(ctx, a))
+		if failed = append(failed, b.refresh(ctx, a)); ctx.Err() != nil {
+			break
+		}
 	}
 	return errors.Join(failed...)
 }

@@ -2,6 +2,7 @@ package vip
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -75,8 +76,34 @@ func TestAServiceThatLingersKeepsAnotherFromItsAddress(t *testing.T) {
 	if err := h.setPools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if queued := h.queued(); !slices.Contains(queued, "d/a") {
+		t.Errorf("queued %v: the one that lingers is to release it", queued)
+	}
 	if d := h.decide(requestOf(h.svc[1])); d.Refused || d.VIPs[0].Addr != netip.MustParseAddr("192.0.2.1") {
 		t.Errorf("it is to have %v, which the other shows", d.VIPs)
+	}
+}
+
+// TestNobodyJoinsAServiceThatIsNotPlinthsAnyMore: it keeps its VIP, and nobody would hear of its next port.
+func TestNobodyJoinsAServiceThatIsNotPlinthsAnyMore(t *testing.T) {
+	h := newHeld(t)
+	h.options.ClassOnly = true
+	kept := h.svc[0].DeepCopy()
+	kept.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: h.addr.String()}}
+	kept.Status.Conditions = []metav1.Condition{{Type: lb.VIPAllocated, Status: metav1.ConditionTrue}}
+	h.svc[1].Spec.LoadBalancerClass = new("plinth.dev/bgp")
+	h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &v1.ServiceList{Items: []v1.Service{*kept, *h.svc[1]}}, nil
+	})
+	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), claim.New(h.addr, "public", h.key(0), string(kept.UID)), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.loads()
+	if err := h.setPools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := h.decide(requestOf(h.svc[1])); !d.Refused || d.Denials[0].Reason != lb.SharingKeyDiffers {
+		t.Errorf("it is to have %v, %v", d.VIPs, d.Denials)
 	}
 }
 
