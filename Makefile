@@ -183,7 +183,7 @@ test-failures: controlplane ## what plinth simulate says, held against each mach
 	@go test -C test $(EXEC) -v -count=1 -timeout 60m -run TestWhatSimulateSaysIsWhatHappens ./labs -args -every-failure
 
 .PHONY: test-versions
-test-versions: lab-tools ## all stories on Kubernetes 1.33, 1.34 and the newest, about half an hour each (VERSIONS="1.35 1.36": on others; ONLY=e2e,real); writes the table in README.md
+test-versions: lab-tools ## all stories on Kubernetes 1.33, 1.34 and the newest, more than an hour each (VERSIONS="1.35 1.36": on others; ONLY=e2e,real); writes the table in README.md
 	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config iptables
 	@$(MAKE) --no-print-directory images REGISTRY=registry.example.com/plinth VERSION=v0.1.0
 	$(call step,versions of Kubernetes)

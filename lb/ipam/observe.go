@@ -33,7 +33,7 @@ func (s *State) Observe(object Object, newcomers []Holder, live bool) Effects {
 }
 
 // DeletionsTold returns the resource version up to which the watch has told of all deletions: that of the newest one, or
-// of the list that it began with; empty: it has told of none yet.
+// of the list by which it has begun anew; empty: it has told of none yet.
 func (s *State) DeletionsTold() string { return s.told }
 
 // IsDoubtful reports whether an object in an answer may be gone by now: it is not known, and the watch has told of

@@ -19,6 +19,17 @@ import (
 	"plinth.dev/plinth/provider/claim"
 )
 
+// lists has the API server list these Services, with the managed fields that they have: the fake client keeps its own.
+func (h *held) lists(all ...*v1.Service) {
+	var list v1.ServiceList
+	for _, svc := range all {
+		list.Items = append(list.Items, *svc)
+	}
+	h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &list, nil
+	})
+}
+
 func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testing.T) {
 	for edited := range 2 {
 		h := newHeld(t)
@@ -31,10 +42,7 @@ func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testi
 				svc.ManagedFields = append(svc.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl", Time: &at})
 			}
 		}
-		// The fake client keeps managed fields of its own.
-		h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, &v1.ServiceList{Items: []v1.Service{*h.svc[0], *h.svc[1]}}, nil
-		})
+		h.lists(h.svc[0], h.svc[1])
 		obj := claim.New(h.addr, "public", h.key(0), string(h.svc[0].UID))
 		obj.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
@@ -64,9 +72,7 @@ func TestAServiceThatLingersKeepsAnotherFromItsAddress(t *testing.T) {
 	lingers.DeletionTimestamp, lingers.Finalizers = &metav1.Time{Time: noon}, []string{"example.com/hold"}
 	lingers.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: h.addr.String()}}
 	h.svc[1].Annotations = nil
-	h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, &v1.ServiceList{Items: []v1.Service{*lingers, *h.svc[1]}}, nil
-	})
+	h.lists(lingers, h.svc[1])
 	obj := claim.New(h.addr, "public", h.key(1), string(h.svc[1].UID))
 	obj.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
@@ -92,9 +98,7 @@ func TestNobodyJoinsAServiceThatIsNotPlinthsAnyMore(t *testing.T) {
 	kept.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: h.addr.String()}}
 	kept.Status.Conditions = []metav1.Condition{{Type: lb.VIPAllocated, Status: metav1.ConditionTrue}}
 	h.svc[1].Spec.LoadBalancerClass = new("plinth.dev/bgp")
-	h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, &v1.ServiceList{Items: []v1.Service{*kept, *h.svc[1]}}, nil
-	})
+	h.lists(kept, h.svc[1])
 	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), claim.New(h.addr, "public", h.key(0), string(kept.UID)), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

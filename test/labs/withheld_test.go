@@ -28,28 +28,31 @@ func TestAFamilyThatARouterDoesNotTakeIsFoundFarFromItsMachines(t *testing.T) {
 		at := l.Topology.RouterAddress(rack.Routers[0], rack.Name)
 		single = story.Edited(t, single, at.V4.String()+`, "`+at.V6.String()+`"`, at.V4.String())
 	}
-	file := filepath.Join(t.TempDir(), "inventory.yaml") // is there until the routers have their usual side again
 	t.Cleanup(func() {
-		configure(t, l, file, usual, func(side string) string { return side })
+		must(t, l.ConfigureRouters(context.Background(), usual))
 		must(t, l.ApplyInventory(context.Background(), usual))
 		must(t, l.WaitFabric(context.Background()))
 		for _, vip := range vips {
 			must(t, l.WaitServed(context.Background(), vip))
 		}
 	})
-	configure(t, l, file, single, func(side string) string { return side })
+	must(t, l.ConfigureRouters(t.Context(), single))
 	must(t, l.ApplyInventoryWithLosses(t.Context(), single)) // pods have no gateway of IPv6 then
 	must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error { return oneSession(ctx, l) }))
 	must(t, l.WaitFabric(t.Context()))
 	story.Announced(t, l, vips)
 
-	configure(t, l, file, single, func(side string) string {
+	file := filepath.Join(t.TempDir(), "inventory.yaml")
+	must(t, os.WriteFile(file, []byte(single), 0o644))
+	for _, r := range l.Topology.Routers {
+		side, err := l.RouterConfig(t.Context(), r, file)
+		must(t, err)
 		text := withoutIPv6(side)
 		if text == side {
 			t.Fatalf("nothing of IPv6 is there to be taken away:\n%s", side)
 		}
-		return text
-	})
+		must(t, l.ConfigureRouter(t.Context(), r.Name, text))
+	}
 	begun := time.Now()
 	must(t, lab.Within(t.Context(), causeTold, func(ctx context.Context) error {
 		var found []error
@@ -75,24 +78,6 @@ func oneSession(ctx context.Context, l *lab.Lab) error {
 		}
 	}
 	return nil
-}
-
-// configure gives each router its side of an inventory, changed. The inventory is written into a file. Where a peer group is new
-// frr-reload says of one line that it failed, and has it all the same, as the guide says: the second time it has nothing to say.
-func configure(t *testing.T, l *lab.Lab, file, inventory string, change func(side string) string) {
-	t.Helper()
-	ctx := context.Background()
-	must(t, os.WriteFile(file, []byte(inventory), 0o644))
-	for _, r := range l.Topology.Routers {
-		side, err := l.RouterConfig(ctx, r, file)
-		must(t, err)
-		if err := l.ConfigureRouter(ctx, r.Name, change(side)); err != nil {
-			if !strings.Contains(err.Error(), " graceful-restart-helper") {
-				t.Fatal(err)
-			}
-			must(t, l.ConfigureRouter(ctx, r.Name, change(side)))
-		}
-	}
 }
 
 // withoutIPv6 is a router's side that takes no IPv6 from any machine: FRR activates the family for no neighbour, and BIRD has no
