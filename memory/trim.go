@@ -8,22 +8,25 @@ import (
 )
 
 const (
-	// every is the interval at which the heap is looked at.
+	// every is the interval at which it is looked.
 	every = time.Second / 2
 	// patience is the number of looks for which a program that is busy is left alone.
 	patience = 20
 	// calm is the amount that a program that has nothing much to do allocates from one look
 	// to the next, in bytes.
 	calm = 1 << 20
-	// spare is the amount that may lie idle, in bytes: less is not worth a collection.
+	// spare is the amount that may be allocated, in bytes, until it is worth a collection.
 	spare = 4 << 20
 )
 
 // Trim returns idle memory to the machine until the context ends: what a first list of
 // ten thousand objects took is not needed again, and the garbage collector by itself
-// would keep much of it. It looks at the heap twice a second, and collects when there is
-// something to return and the program has come to rest, or after ten seconds without
-// a rest.
+// would keep much of it. It looks twice a second, and collects when the program has
+// allocated something since the last time and has come to rest, or after ten seconds
+// without a rest.
+//
+// It does not ask how much is garbage: the runtime knows that as of its last collection,
+// and takes what a burst held then as in use until the next one.
 func Trim(ctx context.Context) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -33,43 +36,38 @@ func Trim(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if watch.due(look()) {
+			if watch.due(allocated()) {
 				debug.FreeOSMemory()
 			}
 		}
 	}
 }
 
-// watcher remembers what the last look at the heap saw.
+// watcher remembers what the last looks saw. Amounts are those allocated since the start, in bytes.
 type watcher struct {
-	allocated uint64
-	busy      int // looks since the program was calm, or was collected
+	seen    uint64 // at the last look
+	trimmed uint64 // when memory was returned
+	busy    int    // looks since the program was calm, or memory was returned
 }
 
 // due reports whether it is time to return what is idle.
-func (w *watcher) due(heap heap) bool {
-	resting := heap.allocated-w.allocated < calm
-	w.allocated = heap.allocated
+func (w *watcher) due(allocated uint64) bool {
+	resting := allocated-w.seen < calm
+	w.seen = allocated
 	if w.busy++; !resting && w.busy < patience {
 		return false
 	}
 	w.busy = 0
-	return heap.idle > spare
-}
-
-type heap struct {
-	allocated uint64 // since the start, in bytes
-	idle      uint64 // holds nothing that is in use, and can be returned: garbage, and pages that are free; in bytes
-}
-
-func look() heap {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"},
-		{Name: "/gc/heap/live:bytes"}, // by the last collection
-		{Name: "/gc/heap/allocs:bytes"},
+	if allocated-w.trimmed <= spare {
+		return false
 	}
+	w.trimmed = allocated
+	return true
+}
+
+// allocated returns the amount that was allocated since the start, in bytes.
+func allocated() uint64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)
-	held, live := samples[0].Value.Uint64()+samples[1].Value.Uint64(), samples[2].Value.Uint64()
-	return heap{allocated: samples[3].Value.Uint64(), idle: held - min(held, live)}
+	return samples[0].Value.Uint64()
 }
