@@ -21,6 +21,9 @@ const figures = "docs/explanation/figures.md"
 // agentCode is what agents are made of.
 var agentCode = []string{"bfd", "go.mod", "inventory", "lb", "provider/agent", "routing", "sorted", "uptime", "wake"}
 
+// labCode is what measures agents on a lab, besides the benchmark.
+var labCode = slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/results", "test/lab"})
+
 // controllerCode is what the controller manager is made of.
 var controllerCode = []string{"cmd/cloud-controller-manager", "durable", "go.mod", "inventory", "lb", "memory", "preview", "provider", "routing", "sorted", "uptime", "wake"}
 
@@ -43,13 +46,13 @@ var parts = []part{
 		name: "new-vips",
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
-		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/fib", "test/bench/gate", "test/bench/results", "test/lab"}),
+		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
 	},
 	{
 		name: "starts",
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
-		code: slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/fib", "test/bench/gate", "test/bench/results", "test/lab"}),
+		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
 	},
 	{
 		name: "mesh",
@@ -94,6 +97,15 @@ var parts = []part{
 		page: figures,
 		runs: [][]string{{"-tags", "privileged,timing", "-bench", "^Benchmark(BackAfterReset|DeadMachine|BFDUnderFullLoad)$", "-benchtime", "1x", "-timeout", "1h", "./lb/bgp"}},
 		code: []string{"bfd", "go.mod", "inventory", "lb/advertise", "lb/bgp", "sorted", "uptime", "wake"},
+	},
+	{
+		name: "rollouts",
+		page: figures,
+		runs: [][]string{
+			{"-C", "test", "-bench", "^BenchmarkRollouts$", "-benchtime", "1x", "-timeout", "30m", "./bench/rollouts"},
+			{"-C", "test", "-bench", "^BenchmarkRollouts$", "-benchtime", "1x", "-timeout", "30m", "./bench/rollouts", "-args", "-proxy-mode=iptables"},
+		},
+		code: slices.Concat(labCode, []string{"test/bench/metallb", "test/bench/rollouts"}),
 	},
 }
 

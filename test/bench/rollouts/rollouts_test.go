@@ -17,6 +17,7 @@ const rate = 80
 // BenchmarkRollouts counts, for each contender and Service, the connections that a client
 // opened ("connections"), those of them that were lost or answered after more than half a
 // second ("lost"), and those that were under way when a router moved them, and reset ("cut").
+// A result is named contender/mode of kube-proxy/Service.
 func BenchmarkRollouts(b *testing.B) {
 	s := newStand(b)
 	all := map[string]*total{}
@@ -51,7 +52,7 @@ func (t *total) add(o total) {
 	t.connections, t.lost, t.cut = t.connections+o.connections, t.lost+o.lost, t.cut+o.cut
 }
 
-// turn has all rollouts happen once, and counts by contender and Service.
+// turn has all rollouts happen once, and counts by contender, mode of kube-proxy and Service.
 func (s *stand) turn(c contender) map[string]total {
 	s.b.Helper()
 	r := s.NewRollouts()
@@ -62,7 +63,7 @@ func (s *stand) turn(c contender) map[string]total {
 	for _, report := range r.End() {
 		s.isOf(c, report.VIP)
 		fmt.Fprintf(os.Stderr, "%s: %s\n", c.name, report)
-		name, lost := c.name+"/"+report.Service, len(report.Lost)
+		name, lost := c.name+"/"+*proxyMode+"/"+report.Service, len(report.Lost)
 		sum := all[name]
 		sum.add(total{report.Sent, lost + report.Slow, report.Report.Lost - lost})
 		all[name] = sum
