@@ -54,6 +54,9 @@ func TestARecordHoldsWhatBenchmarksPrintedAndOfWhat(t *testing.T) {
 			t.Errorf("%s, want %s", tt.got, tt.want)
 		}
 	}
+	if !r.Has("NewVIP/gate/nftables", "lost") || r.Has("NewVIP/gate/nftables", "ns/op") || r.Has("Pass", "lost") {
+		t.Error("the record has other figures than were printed")
+	}
 	for _, absent := range []func(benchmark, unit string) (string, error){r.Median, r.Span} {
 		if _, err := absent("Plan/one_of_1", "MB"); err == nil || !strings.Contains(err.Error(), "no MB of Plan/one_of_1") {
 			t.Error(err)

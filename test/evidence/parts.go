@@ -113,6 +113,17 @@ var parts = []part{
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkRate$", "-benchtime", "1x", "-timeout", "90m", "./bench/vips", "-args", "-rounds=3", "-most=3000"}},
 		code: slices.Concat(controllerCode, vipsCode),
 	},
+	{
+		name: "onlink",
+		page: figures,
+		runs: [][]string{
+			{"-C", "test", "-bench", "^BenchmarkOnLink$", "-benchtime", "1x", "-timeout", "1h", "./bench/onlink", "-args", "-cuts=20"},
+			{"-C", "test", "-bench", "^BenchmarkOnLink$", "-benchtime", "1x", "-timeout", "1h", "./bench/onlink", "-args", "-ipv6", "-only=plinth", "-cuts=20"},
+			{"-C", "test", "-bench", "^BenchmarkOnLink$", "-benchtime", "1x", "-timeout", "1h", "./bench/onlink", "-args", "-machines=5", "-vips=50", "-cuts=5", "-stories=cuts,ends"},
+			{"-C", "test", "-bench", "^BenchmarkOnLink$", "-benchtime", "1x", "-timeout", "1h", "./bench/onlink", "-args", "-only=plinth", "-stories=idle", "-machines=5", "-idle=10m"},
+		},
+		code: slices.Concat(labCode, []string{"test/bench/metallb", "test/bench/onlink"}),
+	},
 }
 
 // chosen returns the parts of these names, or all.

@@ -164,6 +164,9 @@ func (r record) of(benchmark, unit string) ([]float64, error) {
 	return all, nil
 }
 
+// Has reports whether the record has a figure of a benchmark in a unit.
+func (r record) Has(benchmark, unit string) bool { return len(r.figures[benchmark][unit]) > 0 }
+
 // Median is the median of a benchmark's figures in a unit, as text.
 func (r record) Median(benchmark, unit string) (string, error) { return r.scaled(benchmark, unit, 1) }
 

@@ -17,8 +17,9 @@ const (
 	watched = 6 * time.Second
 )
 
-// cuts has the owner of a VIP lose its power, again and again: "gap" and what of it this machine
-// itself stood still, "frames" that announced a VIP that moved, each, and one that did not move.
+// cuts has the owner of a VIP lose its power, again and again: the gaps ("ms-gap-p50", "ms-gap-most";
+// "ms-gap-most-net" without what this machine itself stood still), and frames that announced each VIP that
+// moved ("frames-a-VIP-that-moved") and all that did not ("frames-of-others"), the median of a cut.
 func (t *turn) cuts() {
 	var gaps, net []time.Duration
 	for i := range *cuts {

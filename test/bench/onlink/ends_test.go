@@ -18,7 +18,8 @@ const (
 )
 
 // ends has the program of the machine with the most VIPs end and be started again: VIPs that
-// another machine answered for at any time, connections that broke, packets that were lost.
+// another machine answered for at any time ("moved-SIGTERM", "moved-SIGKILL"), connections that broke
+// ("broken-"), packets that were lost ("lost-").
 func (t *turn) ends() {
 	for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
 		owners := t.settled()

@@ -7,7 +7,8 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// idle leaves the machines alone: no session may go down, and no claim move.
+// idle leaves the machines alone: no session may go down ("false-detections"), and no claim move
+// ("VIPs-moved-idle").
 func (t *turn) idle() {
 	t.b.Helper()
 	t.waitMesh(t.machineNames()...)

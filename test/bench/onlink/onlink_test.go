@@ -1,6 +1,7 @@
 package onlink
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -21,7 +22,8 @@ var allStories = []story{
 	{"idle", (*turn).idle, true}, {"hostile", (*turn).hostile, true},
 }
 
-// BenchmarkOnLink measures each contender in its turn; see the stories for what the units say.
+// BenchmarkOnLink measures each contender in its turn; see the stories for what the units say. Results are
+// named contender/family/machines/VIPs: plinth/IPv4/machines=3/VIPs=10.
 func BenchmarkOnLink(b *testing.B) {
 	chosen := slices.DeleteFunc(slices.Clone(allStories), func(s story) bool {
 		return !isNamed(*stories, s.name) && (s.ours || *stories != "")
@@ -29,10 +31,14 @@ func BenchmarkOnLink(b *testing.B) {
 	if len(chosen) == 0 {
 		return
 	}
+	family := "IPv4"
+	if *ipv6 {
+		family = "IPv6"
+	}
 	s := newStand(b, lab.Home(*machines))
 	measured := results.New(1)
 	for _, c := range contenders(s.Lab) {
-		t := s.begin(c, measured.Of(c.name))
+		t := s.begin(c, measured.Of(fmt.Sprintf("%s/%s/machines=%d/VIPs=%d", c.name, family, *machines, *vips)))
 		for _, story := range chosen {
 			if _, ours := c.contender.(*ours); ours || !story.ours {
 				story.run(t)

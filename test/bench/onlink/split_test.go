@@ -21,8 +21,9 @@ const (
 )
 
 // partition cuts a machine and the laptop off from the rest of the home, and heals: for how long
-// the machine, alone, went on answering the laptop, for how long nobody answered the phone, and
-// for how long two machines answered it once all was well again.
+// the machine, alone, went on answering the laptop ("ms-isolated-answers"), for how long nobody
+// answered the phone ("ms-no-answer"), and for how long two machines answered it once all was well
+// again ("ms-two-answer").
 func (t *turn) partition() {
 	t.b.Helper()
 	ctx, owners := t.b.Context(), t.settled()
@@ -54,6 +55,7 @@ func (t *turn) partition() {
 	t.tell("%s was alone with the laptop for %s: it answered for %s; the phone had no answer for %s; after the end two answered for %s",
 		owner, partitioned, isolated.Round(time.Millisecond), nobody.Round(time.Millisecond), twice.Round(time.Millisecond))
 	t.measured.Add("ms-isolated-answers", ms(isolated))
+	t.measured.Add("ms-no-answer", ms(nobody))
 	t.measured.Add("ms-two-answer", ms(twice))
 	t.settled()
 }
@@ -95,7 +97,7 @@ func longestSilence(asked []lab.Asked, from, to time.Time) (longest time.Duratio
 }
 
 // conflict has the laptop take a VIP, as if somebody had typed it in: how long it takes until it
-// is named.
+// is named ("ms-conflict-named"; no figure where it is not within patience).
 func (t *turn) conflict() {
 	t.b.Helper()
 	ctx := t.b.Context()
@@ -131,7 +133,8 @@ func (t *turn) conflict() {
 	check(t.b, t.ForgetNeighbours(ctx, lab.Phone))
 }
 
-// asked asks for a VIP, and for an address of its owner's kernel beside it.
+// asked asks for a VIP, and for an address of its owner's kernel beside it: the times of the answers
+// ("µs-p50-VIP", "µs-p99-VIP", "µs-p50-kernel", "µs-p99-kernel").
 func (t *turn) asked() {
 	t.b.Helper()
 	const questions = 3000

@@ -88,8 +88,8 @@ func (s *stand) begin(c named, measured *results.Result) *turn {
 	return t
 }
 
-// balance measures how evenly the machines share the VIPs at first. What comes back takes nothing back,
-// so cuts make it worse.
+// balance measures how evenly the machines share the VIPs at first ("VIPs-most", "VIPs-least"). What comes
+// back takes nothing back, so cuts make it worse.
 func (t *turn) balance() {
 	t.b.Helper()
 	owners, counts := t.settled(), []int{}
