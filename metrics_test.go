@@ -42,6 +42,7 @@ the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_
 | ` + "`plinth_agent_routes_held < plinth_agent_routes_wanted`" + ` | 2m | the kernel lacks routes to pods; ` + "`/status`" + ` has those that failed |
 | ` + "`plinth_agent_waiting == 1`" + ` | 2m | an agent lacks something that a plan is made of, and keeps its last plan |
 | ` + "`plinth_agent_session_refused_prefixes > 0`" + ` | 1m | [the guard](reasons.md#why-a-session-does-not-announce-what-was-planned) withholds prefixes: a mistake in Plinth, or an inventory at odds with the network |
+| ` + "`plinth_agent_proxy_healthy == 0`" + ` | 2m | kube-proxy on a machine does not serve, so that the machine announces [no VIP](reasons.md#why-a-vip-is-announced-by-nobody) |
 | ` + "`plinth_agent_proxy_rules_overdue > 0`" + ` | 1m | a machine announces VIPs that its kube-proxy has [no rules](../explanation/announcements.md#when-vips-come-late) for |
 | ` + "`plinth_agent_proxy_rules_lost > 0`" + ` | 1m | the [rules of kube-proxy are gone](../explanation/announcements.md#when-the-rules-are-gone) on a machine |
 | ` + "`plinth_agent_bad_kernel_settings > 0`" + ` | 5m | settings of a machine's kernel keep packets from pods and VIPs; ` + "`settings`" + ` in its ` + "`/status`" + ` names [them](agent.md#kernel-settings) |

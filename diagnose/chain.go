@@ -1,6 +1,11 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/preview"
+)
 
 // Mark is the state of a link of a chain.
 type Mark string
@@ -77,6 +82,14 @@ func broken[R ~string](reason R, help, format string, args ...any) Link {
 
 // noReason is for what has no name.
 const noReason = ""
+
+// nearer returns the reason, of two that have a name, of the machine that comes nearer to announcing a VIP.
+func nearer(a, b lb.Reason) lb.Reason {
+	if b == noReason || a != noReason && preview.Nearer(a, b) < 0 {
+		return a
+	}
+	return b
+}
 
 // mostAsked is how many agents are asked for one chain: enough to tell a machine's fault from
 // everybody's.

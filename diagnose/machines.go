@@ -174,6 +174,8 @@ func (n Node) agentSilent() time.Duration {
 // reasonBesides is the reason of what an agent says besides its sessions and routes.
 func (n Node) reasonBesides() string {
 	switch report := n.report(); {
+	case report.ProxyRefuses:
+		return string(lb.ProxyUnhealthy)
 	case report.RulesLost.Gone > 0:
 		return string(lb.ProxyRulesLost)
 	case len(report.Links) > 0:

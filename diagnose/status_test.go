@@ -97,6 +97,13 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			}
 		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: kube-proxy's rules are gone on the machines that are to announce it"}},
 
+		{"no kube-proxy serves", func(s *Observed) {
+			for name, n := range s.Cluster.Nodes {
+				n.ProxyRefuses = true
+				s.Cluster.Nodes[name] = n
+			}
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: kube-proxy says that it does not serve on the machines that are to announce it"}},
+
 		// Services.
 		{"a label keeps kube-proxy from a Service", func(s *Observed) { s.Services[0].Proxy = "other" }, []string{"service prod/web: ServedByOtherProxy: its label service.kubernetes.io/service-proxy-name says that other serves it"}},
 		{"a label keeps an older kube-proxy from a Service", func(s *Observed) { s.Services[0].Proxy = lb.NoProxy }, []string{"service prod/web: LabelledHeadless: its label service.kubernetes.io/headless keeps kube-proxy up to 1.35 from it"}},
@@ -122,6 +129,8 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		}, []string{"machine nuc1 (shelf): Node nuc1 is not ready: kubelet is silent"}},
 		{"kube-proxy's rules are gone on a machine", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 3}.String() },
 			[]string{"machine nuc1 (shelf): its agent says: ProxyRulesLost: kube-proxy's rules are gone for 1 of 3 VIPs"}},
+		{"a kube-proxy does not serve", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.Report{ProxyRefuses: true}.Besides() },
+			[]string{"machine nuc1 (shelf): its agent says: ProxyUnhealthy: kube-proxy says that it does not serve"}},
 		{"a router takes no IPv6", func(s *Observed) { s.withholds(0) },
 			[]string{"machine nuc1 (shelf): its agent says: withheld from gateway/192.168.1.1 FamilyNotNegotiated IPv6"}},
 		{"no agent has ever said anything", func(s *Observed) { s.Nodes[0].Fabric = Condition{} }, []string{"no agent has said so"}},

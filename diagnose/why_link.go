@@ -100,7 +100,7 @@ func ableLink(seen Observed, vips []netip.Addr) (Link, []string) {
 		subnet, _ := seen.Inventory.LinkSubnet(a)
 		for _, name := range v.Able {
 			if why, because := notOnLink(nodes[name], subnet); why != "" {
-				not, reason = append(not, name+": "+why), because
+				not, reason = append(not, name+": "+why), nearer(because, reason)
 			} else {
 				able = append(able, name)
 			}
@@ -130,6 +130,9 @@ func notOnLink(node Node, subnet netip.Prefix) (why string, reason lb.Reason) {
 		if p.On == subnet.String() {
 			return p.String(), p.Reason
 		}
+	}
+	if node.report().ProxyRefuses {
+		return lb.ProxyRefusal, lb.ProxyUnhealthy
 	}
 	return "", noReason
 }

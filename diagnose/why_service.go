@@ -212,11 +212,11 @@ func planLink(seen Observed, vips []netip.Addr) Link {
 	return ok("%s may announce it, to %s", countOf(len(machines), "machine"), someOf(routers))
 }
 
-// withSessions is a cluster whose machines all have an agent with its sessions, and the rules of kube-proxy.
+// withSessions is a cluster whose machines all have an agent with its sessions, and a kube-proxy with its rules.
 func withSessions(cluster preview.Cluster) preview.Cluster {
 	cluster.Nodes = maps.Clone(cluster.Nodes)
 	for name, n := range cluster.Nodes {
-		n.NoSession, n.NoAgent, n.NoRules = false, false, false
+		n.NoSession, n.NoAgent, n.ProxyRefuses, n.NoRules = false, false, false, false
 		cluster.Nodes[name] = n
 	}
 	return cluster
@@ -247,15 +247,13 @@ func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
 			continue
 		}
 		not = append(not, name+": "+why)
-		if reason != lb.NoSessionUp { // which comes nearest
-			reason = cmp.Or(named, reason)
-		}
+		reason = nearer(named, reason)
 	}
 	switch {
 	case len(serving) == 0:
 		return broken(reason, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
 	case len(not) > 0:
-		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d have a session with a router; %s", len(serving), len(names), someOf(not)), Help: "plinth why node/NAME, for each"}, serving
+		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d can announce it; %s", len(serving), len(names), someOf(not)), Help: "plinth why node/NAME, for each"}, serving
 	}
 	return ok("%s %s a session with a router: %s", countOf(len(serving), "machine"), has(len(serving)), someOf(serving)), serving
 }
@@ -279,6 +277,9 @@ func notServing(node Node, byRules bool) (why string, reason lb.Reason) {
 		return "no agent has ever said anything", lb.NoAgent
 	case node.Fabric.Status == "False" && node.report().NoSessionIsUp():
 		return node.report().String(), lb.NoSessionUp
+	}
+	if node.report().ProxyRefuses {
+		return lb.ProxyRefusal, lb.ProxyUnhealthy
 	}
 	if byRules && node.report().RulesLost.All() {
 		return "kube-proxy's rules are gone", lb.ProxyRulesLost

@@ -98,12 +98,20 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
 		},
 			"fabric: degraded: ProxyRulesLost"},
+		{"its kube-proxy does not serve", node, func(s *Observed, _ map[string]Answer) {
+			s.Nodes[0].Fabric.Message += "; " + lb.Report{ProxyRefuses: true}.Besides()
+		},
+			"fabric: degraded: ProxyUnhealthy"},
+		{"the kube-proxy of one machine does not serve", service, func(s *Observed, _ map[string]Answer) {
+			s.Nodes[0].Fabric.Message += "; " + lb.Report{ProxyRefuses: true}.Besides()
+		},
+			"machines: degraded: 1 of 2 can announce it; nuc1: kube-proxy says that it does not serve"},
 		{"its router takes no IPv6", node, func(s *Observed, _ map[string]Answer) { s.withholds(0) },
 			"fabric: degraded: FamilyNotNegotiated withheld from gateway/192.168.1.1 FamilyNotNegotiated IPv6"},
 		{"the rules of one machine are gone", service, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
 		},
-			"machines: degraded: 1 of 2 have a session with a router; nuc1: kube-proxy's rules are gone"},
+			"machines: degraded: 1 of 2 can announce it; nuc1: kube-proxy's rules are gone"},
 		{"nobody has answered it", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated, s.Cluster.Services = Condition{}, nil
 		}, "pool: broken: ServiceUnanswered nobody has answered it"},
@@ -128,7 +136,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		}, "machines: broken: NoAgent nuc1: no agent has ever said anything"},
 		{"one machine has none", service, func(s *Observed, _ map[string]Answer) {
 			s.sessionsDown(2, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
-		}, "machines: degraded: 1 of 2 have a session"},
+		}, "machines: degraded: 1 of 2 can announce it"},
 		{"no agent was asked", service, func(_ *Observed, a map[string]Answer) { clear(a) }, "announced: unknown: of 2 agents asked, 0 have it in the adj-RIB-out of a session; nuc1: it was not asked"},
 		{"agents cannot be asked", service, func(_ *Observed, a map[string]Answer) {
 			a["nuc1"], a["nuc5"] = Answer{Err: "jane may not"}, Answer{Err: "jane may not"}

@@ -122,6 +122,13 @@ func advertisementsOn(n Node, a Agent) (mend []Mend) {
 	return mend
 }
 
+var proxyUnhealthy = eachAgent(func(n Node, a Agent) []Finding {
+	if !a.ProxyRefuses {
+		return nil
+	}
+	return []Finding{onNode(n, []Mend{run("plinth explain", string(lb.ProxyUnhealthy)), say("the log of kube-proxy on this Node has the reason, unless the Node is being deleted")}, lb.ProxyRefusal)}
+})
+
 var proxyRulesLost = eachAgent(func(n Node, a Agent) []Finding {
 	if a.RulesLost == 0 {
 		return nil

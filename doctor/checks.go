@@ -53,6 +53,7 @@ var checks = []check{
 	{"AddressOnInterface", "An interface of a machine has a VIP, so that its kernel answers for it: something is left over of another balancer.", addressOnInterface},
 	{"LinkBroken", "An agent says that it cannot answer for VIPs on a link; the cause is one of [those of links](reasons.md#why-a-vip-is-not-answered-for-on-a-link).", linkBroken},
 	{"KernelSettings", "Settings of a machine's kernel keep packets from pods.", kernelSettings},
+	{"ProxyUnhealthy", "kube-proxy on a machine says that it does not serve, so that the machine announces no VIP.", proxyUnhealthy},
 	{"ProxyRulesLost", "kube-proxy's rules on a machine are gone.", proxyRulesLost},
 }
 

@@ -50,10 +50,11 @@ type Node struct {
 
 // Agent is the report of an agent of Plinth in the condition of its Node.
 type Agent struct {
-	Sessions  []Session        `json:"sessions,omitempty"` // that are down
-	Settings  []Setting        `json:"settings,omitempty"` // of the kernel, that are not as they should be
-	Links     []lb.LinkProblem `json:"links,omitempty"`
-	RulesLost int              `json:"rulesLost,omitempty"` // VIPs for which kube-proxy's rules are gone
+	Sessions     []Session        `json:"sessions,omitempty"` // that are down
+	Settings     []Setting        `json:"settings,omitempty"` // of the kernel, that are not as they should be
+	Links        []lb.LinkProblem `json:"links,omitempty"`
+	ProxyRefuses bool             `json:"proxyRefuses,omitempty"` // kube-proxy says that it does not serve
+	RulesLost    int              `json:"rulesLost,omitempty"`    // VIPs for which kube-proxy's rules are gone
 }
 
 // Session is a BGP session that is down.

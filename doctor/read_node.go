@@ -56,7 +56,7 @@ func listOf(all []netip.Addr) string {
 
 // readAgent reduces an agent's report to the parts that a finding can mend.
 func readAgent(report lb.Report) *Agent {
-	agent := &Agent{Links: report.Links, RulesLost: report.RulesLost.Gone}
+	agent := &Agent{Links: report.Links, ProxyRefuses: report.ProxyRefuses, RulesLost: report.RulesLost.Gone}
 	for _, d := range report.Down {
 		if d.Router != "" && isCause(d.Cause) {
 			agent.Sessions = append(agent.Sessions, Session(d))

@@ -184,6 +184,9 @@ var troubles = []struct {
 	{"a kernel that forwards nothing of IPv6 and learns its default route", func(_ *testing.T, o *Objects) {
 		o.says("routes 2/2, sessions 1/1; kernel settings: net.ipv6.conf.all.forwarding is 0 and should be 1, net.ipv6.conf.eth0.accept_ra is 1 and should be 2")
 	}, "KernelSettings KernelSettings", "all.forwarding is 0 and should be 1\n    on w1: sysctl -w net.ipv6.conf.eth0.accept_ra=2\n"},
+	{"a kube-proxy that does not serve", func(_ *testing.T, o *Objects) {
+		o.says("routes 2/2, sessions 1/1; ProxyUnhealthy: kube-proxy says that it does not serve")
+	}, "ProxyUnhealthy", "plinth explain ProxyUnhealthy"},
 	{"rules that are gone", func(_ *testing.T, o *Objects) {
 		o.says("routes 2/2, sessions 1/1; ProxyRulesLost: kube-proxy's rules are gone for 3 of 3 VIPs")
 	}, "ProxyRulesLost", "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=w1"},

@@ -47,7 +47,7 @@ const (
 	MachineNotActive     Reason = "MachineNotActive"     // its state is neither active nor maintenance that is being drained
 	MachineDrained       Reason = "MachineDrained"       // the drain time is over, and everything is withdrawn
 	NodeExcluded         Reason = "NodeExcluded"         // the Node bears node.kubernetes.io/exclude-from-external-load-balancers
-	ProxyUnhealthy       Reason = "ProxyUnhealthy"       // kube-proxy on this machine says that it does not work
+	ProxyUnhealthy       Reason = "ProxyUnhealthy"       // kube-proxy on this machine says that it does not serve
 	NoSession            Reason = "NoSession"            // the machine has no session with any router
 	SessionLacksFamily   Reason = "SessionLacksFamily"   // no session with the router carries the address family
 	PoolLimitedToRacks   Reason = "PoolLimitedToRacks"   // the pool is announced from other racks

@@ -21,12 +21,16 @@ type Report struct {
 	MoreLinks    int           // problems of links besides
 	Withheld     []Withheld    // the first of what sessions that are up withhold, sorted
 	MoreWithheld int           // others besides
+	ProxyRefuses bool          // kube-proxy says itself that it does not serve
 	RulesLost    RulesLost
 	Waiting      string    // what the agent has long waited for; empty: nothing
 	Settings     []Setting // the first of the kernel's that keep packets from pods
 	MoreSettings int       // settings besides
 	Others       []string  // parts that this version does not know
 }
+
+// ProxyRefusal is what [ProxyUnhealthy] means in the report of an agent.
+const ProxyRefusal = "kube-proxy says that it does not serve"
 
 // How the parts of a message begin.
 const (
@@ -40,6 +44,7 @@ const (
 	linkMark      = "on link "
 	moreLinksMark = " more on links"
 	withheldMark  = "withheld from "
+	proxyPart     = string(ProxyUnhealthy) + ": " + ProxyRefusal
 )
 
 // String is the message. A text that would end its part is changed so that it does not: what stands there may be of a file.
@@ -75,6 +80,9 @@ func (r Report) besides(trial TrialReport) []string {
 	}
 	if len(r.Withheld) > 0 || r.MoreWithheld > 0 {
 		parts = append(parts, withheldMark+joinEntries(r.Withheld, r.MoreWithheld))
+	}
+	if r.ProxyRefuses {
+		parts = append(parts, proxyPart)
 	}
 	if r.RulesLost.Gone > 0 {
 		parts = append(parts, r.RulesLost.String())

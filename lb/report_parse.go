@@ -80,7 +80,7 @@ func number(text string) (n int, ok bool) {
 
 // take reads one part but the first, by the first function that knows some of it. What is not known of it is the rest.
 func (r *Report) take(part string) (rest string, known bool) {
-	for _, read := range []func(*Report, string) (string, bool){takeUnread, takePasswords, takeTrial, takeLinks, takeWithheld, takeRules, takeWaiting, takeSettings} {
+	for _, read := range []func(*Report, string) (string, bool){takeUnread, takePasswords, takeTrial, takeLinks, takeWithheld, takeProxy, takeRules, takeWaiting, takeSettings} {
 		if rest, known := read(r, part); known || rest != part {
 			return rest, known
 		}
@@ -162,6 +162,14 @@ func takeLinks(report *Report, part string) (rest string, known bool) {
 	if len(left) > 0 {
 		return linkMark + strings.Join(left, entrySplit), false
 	}
+	return "", true
+}
+
+func takeProxy(report *Report, part string) (string, bool) {
+	if part != proxyPart || report.ProxyRefuses {
+		return part, false
+	}
+	report.ProxyRefuses = true
 	return "", true
 }
 

@@ -48,6 +48,7 @@ var messages = []struct {
 			{"a", "10.0.0.1", "FamilyNotNegotiated", IPv6, true}, {"b", "fe80::2%eth0", "NextHopNotNegotiated", IPv4, true}, {"b", "fe80::2%eth0", "NextHopUnusable", IPv6, false},
 		},
 	}},
+	{"routes 8/8, sessions 2/2; ProxyUnhealthy: kube-proxy says that it does not serve", Report{Counts: wellCounted, ProxyRefuses: true}},
 	{"routes 8/8, sessions 2/2; ProxyRulesLost: kube-proxy's rules are gone for 3 of 12 VIPs; waiting for the nodes", Report{
 		Counts: wellCounted, RulesLost: RulesLost{3, 12}, Waiting: "the nodes",
 	}},
@@ -89,6 +90,7 @@ func TestWhatIsNotKnownIsKeptAsText(t *testing.T) {
 		"kernel settings":                        {},
 		"IPAddresses that are not read: many":    {},
 		"IPAddresses that are not read: 01":      {},
+		proxyPart + " at all":                    {},
 		string(ProxyRulesLost) + ": all of them": {},
 		RulesLost{0, 12}.String():                {},
 		RulesLost{-1, 12}.String():               {},
@@ -264,6 +266,7 @@ func drawReport(t *rapid.T) Report {
 	if rapid.Bool().Draw(t, "unread") {
 		r.Unread = Unread{rapid.SampledFrom([]string{"", newer, "the accepted inventory: " + text.Draw(t, "why")}).Draw(t, "inventory"), count.Draw(t, "claims"), text.Draw(t, "claim")}
 	}
+	r.ProxyRefuses = rapid.Bool().Draw(t, "proxy")
 	if rapid.Bool().Draw(t, "waits") {
 		r.Waiting = text.Draw(t, "waiting")
 	}

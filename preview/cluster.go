@@ -66,9 +66,10 @@ type Node struct {
 	// has not said that a router keeps its routes.
 	Silent bool
 	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
-	NoSession bool
-	NoAgent   bool // no agent has ever said anything of it
-	NoRules   bool // its agent says that kube-proxy's rules for all VIPs are gone
+	NoSession    bool
+	NoAgent      bool // no agent has ever said anything of it
+	ProxyRefuses bool // its agent says that kube-proxy does not serve
+	NoRules      bool // its agent says that kube-proxy's rules for all VIPs are gone
 	// LinkProblems are the problems of links that its agent reports.
 	LinkProblems []lb.LinkProblem
 	// PodCIDRs are the pod CIDRs of its spec. Without any the inventory's count.

@@ -190,6 +190,15 @@ func TestWhyNobodyAnswersForAVIPOnALink(t *testing.T) {
 				c.Nodes[name] = Node{LinkProblems: []lb.LinkProblem{{On: "192.168.1.0/24", Reason: lb.WitnessSilent}}}
 			}
 		}, []lb.Reason{lb.WitnessSilent, lb.WitnessSilent, lb.WitnessSilent}},
+		{"no kube-proxy serves", nil, func(c *Cluster) {
+			for name := range c.Nodes {
+				c.Nodes[name] = Node{ProxyRefuses: true}
+			}
+		}, []lb.Reason{lb.ProxyUnhealthy, lb.ProxyUnhealthy, lb.ProxyUnhealthy}},
+		{"one kube-proxy serves", nil, func(c *Cluster) {
+			c.Nodes["nuc1"], c.Nodes["nuc2"] = Node{ProxyRefuses: true}, Node{ProxyRefuses: true}
+		},
+			[]lb.Reason{lb.ProxyUnhealthy}}, // of the Service with local traffic
 		{"another link has a problem", nil, func(c *Cluster) {
 			for name := range c.Nodes {
 				c.Nodes[name] = Node{LinkProblems: []lb.LinkProblem{{On: "192.168.9.0/24", Reason: lb.WitnessSilent}}}

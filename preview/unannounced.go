@@ -68,7 +68,7 @@ func UnannouncedOf(inv *inventory.Inventory, cluster Cluster) (all []Unannounced
 		case len(vip.By) == 0:
 			unannounced.Reason, unannounced.Others = vip.reason()
 		default:
-			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return nearer(silent(a, vip), silent(b, vip)) })
+			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return Nearer(silent(a, vip), silent(b, vip)) })
 			unannounced.Reason = silent(by, vip)
 		}
 		all = append(all, unannounced)
@@ -85,6 +85,8 @@ func (p Preview) mute(c Cluster) map[string]lb.Reason {
 			mute[machine.name] = lb.NoAgent
 		case n.NoSession:
 			mute[machine.name] = lb.NoSessionUp
+		case n.ProxyRefuses:
+			mute[machine.name] = lb.ProxyUnhealthy
 		case n.NoRules:
 			mute[machine.name] = lb.ProxyRulesLost
 		}
@@ -120,10 +122,14 @@ func (p *Preview) unableOf(cluster Cluster, vip VIP) (reason lb.Reason) {
 		}
 		problems := cluster.Nodes[m.node].LinkProblems
 		i := slices.IndexFunc(problems, func(l lb.LinkProblem) bool { return l.On == subnet })
-		if i < 0 {
+		switch {
+		case i >= 0:
+			reason = problems[i].Reason
+		case cluster.Nodes[m.node].ProxyRefuses:
+			reason = lb.ProxyUnhealthy
+		default:
 			return ""
 		}
-		reason = problems[i].Reason
 	}
 	return reason
 }
@@ -132,13 +138,13 @@ func (p *Preview) unableOf(cluster Cluster, vip VIP) (reason lb.Reason) {
 // first. Who is not meant by the pool at all comes last.
 var nearest = []lb.Reason{
 	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.EndpointsNotFollowed, lb.NoEndpoint,
-	lb.ProxyRulesLost, lb.NoSessionUp, lb.NoAgent, lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
+	lb.ProxyRulesLost, lb.ProxyUnhealthy, lb.NoSessionUp, lb.NoAgent, lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
 	lb.NodeExcluded, lb.MachineNotActive,
 	lb.PoolLimitedToRouters, lb.PoolLimitedToZones, lb.PoolLimitedToRacks,
 }
 
-// nearer sorts reasons by their place among the nearest.
-func nearer(a, b lb.Reason) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) }
+// Nearer compares reasons by how near a machine with each comes to announcing a VIP: negative where a comes nearer.
+func Nearer(a, b lb.Reason) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) }
 
 func rank(r lb.Reason) int {
 	if i := slices.Index(nearest, r); i >= 0 {
@@ -149,7 +155,7 @@ func rank(r lb.Reason) int {
 
 // reason returns the reason of the machines that come nearest to announcing a VIP, and those of others.
 func (v VIP) reason() (lb.Reason, []lb.Reason) {
-	all := slices.SortedFunc(maps.Keys(v.Reasons), nearer)
+	all := slices.SortedFunc(maps.Keys(v.Reasons), Nearer)
 	others := slices.Clone(all[1:])
 	slices.Sort(others)
 	return all[0], others

@@ -81,6 +81,19 @@ func TestRulesOfKubeProxyThatAreGoneSayNothingOfAVIPThatAnotherProxyServes(t *te
 	}
 }
 
+func TestAKubeProxyThatDoesNotServeKeepsEveryVIPFromItsMachine(t *testing.T) {
+	c := Cluster{Nodes: map[string]Node{"w1": {ProxyRefuses: true}, "w2": {ProxyRefuses: true}}, Services: []Service{service("web", "203.0.113.5", false, "w1"), service("elsewhere", "203.0.113.6", false, "w1")}}
+	c.Services[1].Labels = map[string]string{lb.ServiceProxyLabel: "other"}
+	all := UnannouncedOf(edited(t), c)
+	if len(all) != 2 || all[0].Reason != lb.ProxyUnhealthy || all[1].Reason != lb.ProxyUnhealthy {
+		t.Errorf("%v", all)
+	}
+	c.Nodes["w2"] = Node{}
+	if all := UnannouncedOf(edited(t), c); len(all) > 0 {
+		t.Errorf("another machine announces them: %v", all)
+	}
+}
+
 // TestEveryVIPIsAnnouncedOrHasAReason also holds it against who announces, without the Nodes' word.
 func TestEveryVIPIsAnnouncedOrHasAReason(t *testing.T) {
 	inv := edited(t)

@@ -121,6 +121,7 @@ var words = map[lb.Reason]string{
 	lb.NoLocalEndpoint:       "no machine that could announce it has an endpoint",
 	lb.NoSessionUp:           "no machine that is to announce it has a session with a router that is up",
 	lb.NoAgent:               "no agent has run on a machine that is to announce it",
+	lb.ProxyUnhealthy:        "kube-proxy says that it does not serve on the machines that are to announce it",
 	lb.ProxyRulesLost:        "kube-proxy's rules are gone on the machines that are to announce it",
 	lb.NoMachineKnown:        "no Node is a machine of the inventory",
 	lb.NoInterface:           "no interface of a machine for it has an address in its subnet",

@@ -59,7 +59,8 @@ func (a *Agent) tell() {
 // condition returns the desired condition of the Node; due: it is to be written.
 func (a *Agent) condition() (condition plan.Condition, due bool) {
 	statement := a.tally().Statement().Outdated(a.reporting.unread)
-	statement.Report.Passwords, statement.Report.RulesLost = a.routers.rotation.refused(), a.kubeProxy.gate.RulesLost()
+	statement.Report.Passwords = a.routers.rotation.refused()
+	statement.Report.ProxyRefuses, statement.Report.RulesLost = a.kubeProxy.health.Refuses(), a.kubeProxy.gate.RulesLost()
 	if a.inputs.Trial != nil && a.routers.tried.said.ID == a.inputs.Trial.ID {
 		statement.Report.Trial = a.routers.tried.said
 	}

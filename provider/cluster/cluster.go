@@ -71,7 +71,7 @@ func nodeOf(node *v1.Node) preview.Node {
 	status, said := saidNow(node)
 	return preview.Node{
 		Identity: nodeindex.Identity(node), Excluded: excluded, Silent: !serves(node), NoSession: status == v1.ConditionFalse && said.NoSessionIsUp(), NoAgent: !hasAgent(node),
-		LinkProblems: said.Links, NoRules: said.RulesLost.All(),
+		LinkProblems: said.Links, ProxyRefuses: said.ProxyRefuses, NoRules: said.RulesLost.All(),
 		PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs), Created: node.CreationTimestamp.UTC(),
 	}
 }

@@ -51,6 +51,9 @@ func Section(page, words string) (string, error) {
 	return found[0], nil
 }
 
+// OfAgents are the reasons why a VIP or a pod CIDR is not announced that a machine's agent alone knows, and its status tells.
+var OfAgents = []string{"MachineDrained", "PodCIDROutsideNetwork", "ProxyRulesPending"}
+
 // Unseen returns the names that the tables below a heading of a page of docs/reference explain, without those that were seen.
 func Unseen(page, heading string, seen []string) (unseen []string, err error) {
 	explained := 0

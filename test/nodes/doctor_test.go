@@ -161,6 +161,7 @@ kubectl patch node w9 --subresource=status --type=merge -p '{"status":{"conditio
 		{kind: "ClusterCIDRTooWide", line: patchProxy(`10.244.0.0\/16`, `192.168.0.0\/16`)},
 		{kind: "AddressAnswers", line: fabricSays("routes 1/1, sessions 1/1; on link 192.168.1.201 AddressConflict 02:00:00:00:00:aa"), byHand: fabricSays("routes 1/1, sessions 1/1")},
 		{kind: "KernelSettings", line: fabricSays("routes 1/1, sessions 1/1; kernel settings: net.ipv4.ip_forward is 0 and should be 1"), byHand: fabricSays("routes 1/1, sessions 1/1")},
+		{kind: "ProxyUnhealthy", line: fabricSays("routes 1/1, sessions 1/1; ProxyUnhealthy: kube-proxy says that it does not serve"), byHand: fabricSays("routes 1/1, sessions 1/1")},
 		{kind: "ProxyReplaced", line: "kubectl -n kube-system create configmap cilium-config --from-literal=kube-proxy-replacement=true"},
 	} {
 		c.Shell(folder, trouble.line)

@@ -181,8 +181,12 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	found("web", "machines", "NoSessionUp")
 	c.fabricOfAll(v1.NodeCondition{})
 	found("web", "machines", "NoAgent")
-	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1; "+lb.RulesLost{Gone: 1, Of: 1}.String()))
-	found("web", "machines", "ProxyRulesLost")
+	for reason, report := range map[string]lb.Report{
+		"ProxyUnhealthy": {ProxyRefuses: true}, "ProxyRulesLost": {RulesLost: lb.RulesLost{Gone: 1, Of: 1}},
+	} {
+		c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1; "+report.Besides()))
+		found("web", "machines", reason)
+	}
 	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1"))
 
 	edit("machines:\n", "state: maintenance\n      machines:\n")
@@ -194,12 +198,9 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	}
 	found("web", "plan", "NoMachineKnown")
 
-	everyReason(t, "reasons.md", "Why a VIP is announced by nobody", append(seen, agentsAlone...))
-	everyReason(t, "reasons.md", "Why a VIP or a pod CIDR is not announced", append(seen, agentsAlone...))
+	everyReason(t, "reasons.md", "Why a VIP is announced by nobody", append(seen, guide.OfAgents...))
+	everyReason(t, "reasons.md", "Why a VIP or a pod CIDR is not announced", append(seen, guide.OfAgents...))
 }
-
-// agentsAlone are the reasons that a machine's agent alone knows, and its status tells.
-var agentsAlone = []string{"MachineDrained", "ProxyUnhealthy", "ProxyRulesPending", "PodCIDROutsideNetwork"}
 
 // plinth returns the file of the command.
 func (c *cluster) plinth() string {

@@ -59,6 +59,16 @@ func (p *Health) State() (healthy, asked bool) {
 	return p.healthy, p.asked
 }
 
+// Refuses reports whether kube-proxy says itself that it does not serve. Of one that has not answered yet nothing is known.
+func (p *Health) Refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuses()
+}
+
+// refuses is Refuses with p.mu held.
+func (p *Health) refuses() bool { return !p.healthy && p.bad > 0 }
+
 // Run asks until the context ends. It is due to ask at once.
 func (p *Health) Run(ctx context.Context) {
 	tick := time.NewTicker(proxyEvery)
@@ -118,12 +128,12 @@ func (p *Health) IsKubeProxy() bool {
 	return p.genuine
 }
 
-// Observe takes one answer and reports whether the state changed. At the start, when
+// Observe takes one answer and reports whether the state changed, or whether kube-proxy refuses. At the start, when
 // nothing is announced yet, one answer is enough.
 func (p *Health) Observe(answer Answer, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was, first := p.healthy, !p.asked
+	was, refused, first := p.healthy, p.refuses(), !p.asked
 	p.asked = true
 	switch {
 	case answer == Unhealthy:
@@ -131,10 +141,10 @@ func (p *Health) Observe(answer Answer, now time.Time) bool {
 			p.healthy = false
 		}
 	case answer == Silent && !p.served && now.Before(p.bootGrace):
-		p.healthy = false
+		p.bad, p.healthy = 0, false
 	default:
 		p.bad, p.healthy = 0, true
 		p.served = p.served || answer == Serves
 	}
-	return first || p.healthy != was
+	return first || p.healthy != was || p.refuses() != refused
 }

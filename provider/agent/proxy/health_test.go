@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestProxyCountsAsUnhealthyAfterAFewWords(t *testing.T) {
@@ -25,6 +27,9 @@ func TestProxyCountsAsUnhealthyAfterAFewWords(t *testing.T) {
 		if healthy, _ := p.State(); changed != s.changed || healthy != s.healthy {
 			t.Errorf("answer %d: changed %v, healthy %v", i, changed, healthy)
 		}
+		if p.Refuses() == s.healthy {
+			t.Errorf("answer %d: it refuses %v", i, p.Refuses())
+		}
 	}
 }
 
@@ -35,13 +40,14 @@ func TestProxyOfAMachineThatHasJustBootedIsGivenTime(t *testing.T) {
 		says             Answer
 		changed, healthy bool
 	}
+	refused := map[string]int{} // how often it said itself that it does not serve
 	tests := []struct {
 		name string
 		all  []heard
 	}{
 		{"it comes up", []heard{{0, Silent, true, false}, {2 * time.Second, Silent, false, false}, {4 * time.Second, Serves, true, true}}},
 		{"it comes up in steps", []heard{
-			{0, Silent, true, false}, {2 * time.Second, Unhealthy, false, false}, {4 * time.Second, Silent, false, false}, {6 * time.Second, Serves, true, true},
+			{0, Silent, true, false}, {2 * time.Second, Unhealthy, true, false}, {4 * time.Second, Silent, true, false}, {6 * time.Second, Serves, true, true},
 		}},
 		{"it is there, and restarts", []heard{{0, Serves, true, true}, {2 * time.Second, Silent, false, true}}},
 		{"there is none", []heard{{0, Silent, true, false}, {28 * time.Second, Silent, false, false}, {31 * time.Second, Silent, true, true}}},
@@ -55,8 +61,14 @@ func TestProxyOfAMachineThatHasJustBootedIsGivenTime(t *testing.T) {
 				if healthy, _ := p.State(); changed != h.changed || healthy != h.healthy {
 					t.Errorf("after %v: changed %v, healthy %v", h.after, changed, healthy)
 				}
+				if p.Refuses() {
+					refused[tt.name]++
+				}
 			}
 		})
+	}
+	if d := cmp.Diff(map[string]int{"it comes up in steps": 1}, refused); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -102,7 +102,7 @@ func (s Statement) Waits(what string) Statement {
 func sayAlike(c, o plan.Condition) bool {
 	a, b := lb.ParseReport(c.Message), lb.ParseReport(o.Message)
 	return a.Trial.Equal(b.Trial) && slices.Equal(a.Links, b.Links) &&
-		a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All() && a.NoSessionIsUp() == b.NoSessionIsUp()
+		a.ProxyRefuses == b.ProxyRefuses && a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All() && a.NoSessionIsUp() == b.NoSessionIsUp()
 }
 
 // rewordEvery is how often at most a condition is written of which only the message changes.

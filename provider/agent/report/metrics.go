@@ -92,7 +92,7 @@ var (
 	routesHeld    = prometheus.NewDesc("plinth_agent_routes_held", "Routes of the plan that the kernel holds.", nil, nil)
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
 	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that stand in the way of packets for pods and VIPs; /status names them.", nil, nil)
-	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
+	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve, or has not answered yet after a boot.", nil, nil)
 	rulesOverdue  = prometheus.NewDesc("plinth_agent_proxy_rules_overdue", "VIPs that are announced although kube-proxy's rules for them were not seen within the bound, or are gone; /status names them.", nil, nil)
 	rulesLost     = prometheus.NewDesc("plinth_agent_proxy_rules_lost", "VIPs whose rules of kube-proxy were there, and are gone; where another machine serves them they are not announced.", nil, nil)
 	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
