@@ -108,12 +108,6 @@ var parts = []part{
 		code: slices.Concat(labCode, []string{"test/bench/metallb", "test/bench/rollouts"}),
 	},
 	{
-		name: "rate",
-		page: figures,
-		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkRate$", "-benchtime", "1x", "-timeout", "90m", "./bench/vips", "-args", "-rounds=3", "-most=3000"}},
-		code: slices.Concat(controllerCode, vipsCode),
-	},
-	{
 		name: "onlink",
 		page: figures,
 		runs: [][]string{

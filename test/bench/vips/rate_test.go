@@ -13,7 +13,7 @@ import (
 	"plinth.dev/plinth/test/bench/results"
 )
 
-// BenchmarkRate has Services wait until a controller is started, and measures how
+// BenchmarkRate has Services, each with its EndpointSlice, wait until a controller is started, and measures how
 // many of them get their address in a second, from the first to the last
 // ("services/s"), how long it takes from the start of the program until all have one
 // ("s/start"), how much is written for each, Events included ("writes/service"), and the
@@ -59,6 +59,7 @@ func BenchmarkRate(b *testing.B) {
 func (s *stand) rate(c contender, n int, r *results.Result) {
 	s.b.Helper()
 	all := names(c.name, 0, n)
+	s.each(all, s.createSlice) // else each is told that it has no endpoint
 	s.each(all, s.createService)
 	wait := s.served(n)
 	before := s.writes()
@@ -77,6 +78,7 @@ func (s *stand) rate(c contender, n int, r *results.Result) {
 
 	s.each(append(slices.Clone(all[:n/2]), all[n/2+1:]...), s.deleteService)
 	s.left(0)
+	s.each(all, s.deleteSlice)
 	s.quiet(before)
 	p.Kill()
 	s.forget()
