@@ -19,6 +19,9 @@ var (
 	samples = flag.Int("samples", 10, "Services that a contender announces in a turn, one after the other")
 	present = flag.Int("present", 3000, "Services that are there when an agent starts")
 	proxies = flag.String("proxy-modes", "nftables,iptables", "modes of kube-proxy, comma separated")
+	beside  = flag.Int("beside", 0, "Services of type ClusterIP that kube-proxy has rules for besides, while VIPs are new")
+	minSync = flag.Duration("min-sync", 0, "kube-proxy's minSyncPeriod; 0: its default, a second")
+	local   = flag.Bool("local", false, "Services with externalTrafficPolicy: Local")
 	older   = flag.String("before", "", "file of an older agent, which takes turns with the others as \"before\"")
 )
 

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -23,11 +24,12 @@ const (
 	rate = 100
 	// watched is for how long it goes on after the first answer.
 	watched = 1500 * time.Millisecond
-	// idle is more than kube-proxy's minSyncPeriod of a second: it has nothing left to do.
-	idle = 1500 * time.Millisecond
 	// announced is when a VIP is announced at the latest: the bound is 45 s.
 	announced = 60 * time.Second
 )
+
+// idle is more than kube-proxy's minSyncPeriod: it has nothing left to do.
+func idle() time.Duration { return cmp.Or(*minSync, time.Second) + 500*time.Millisecond }
 
 // families are those of the VIPs of a Service, in that order. They are told apart, since
 // kube-proxy writes the rules of one after those of the other.
@@ -47,6 +49,7 @@ func BenchmarkNewVIP(b *testing.B) {
 	for _, mode := range modes() {
 		s := newStand(b, mode, 1, false)
 		check(b, s.RunWeb(b.Context(), lab.Web{Name: "web", Replicas: 1}))
+		s.crowd(*beside)
 		for i := range *rounds {
 			for _, c := range contenders(i) {
 				name := c.name + "/" + mode
@@ -59,6 +62,29 @@ func BenchmarkNewVIP(b *testing.B) {
 	measured.Report(b)
 }
 
+// crowd creates so many Services of type ClusterIP, and waits until kube-proxy has the rules of the last one.
+func (s *stand) crowd(n int) {
+	s.b.Helper()
+	ctx, cancel := context.WithTimeout(s.b.Context(), 10*time.Minute)
+	defer cancel()
+	var last *corev1.Service
+	for i := range n {
+		service := lab.LoadBalancer(fmt.Sprintf("beside-%d", i), "web")
+		service.Spec.Type = corev1.ServiceTypeClusterIP
+		made, err := s.Kube.CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{})
+		check(s.b, err)
+		last = made
+	}
+	if last == nil {
+		return
+	}
+	for _, address := range last.Spec.ClusterIPs {
+		probe := s.ProbeFrom(ctx, s.Topology.Machines()[0].Name, lab.URL(netip.MustParseAddr(address), lab.WebPort), 1)
+		check(s.b, wait.Until(ctx, time.Second, func(context.Context) error { return allAnswered([]*lab.Prober{probe}) }))
+		probe.Stop()
+	}
+}
+
 // newVIPs is one turn of a contender.
 func (s *stand) newVIPs(c contender, prefix string, r *results.Result) {
 	s.b.Helper()
@@ -67,7 +93,7 @@ func (s *stand) newVIPs(c contender, prefix string, r *results.Result) {
 	s.ready()
 	lost := 0
 	for i := range *samples {
-		time.Sleep(idle)
+		time.Sleep(idle())
 		for k, one := range s.newVIP(fmt.Sprintf("%s-%d", prefix, i)) {
 			r.Times("route-"+families[k], []time.Duration{one.route})
 			r.Times("answer-"+families[k], []time.Duration{one.answer})
@@ -93,7 +119,11 @@ func (s *stand) newVIP(name string) (all []sample) {
 	shown := s.watchService(ctx, name)
 	s.routes.Forget()
 	begun := time.Now()
-	_, err := s.Kube.CoreV1().Services("default").Create(ctx, lab.LoadBalancer(name, "web"), metav1.CreateOptions{})
+	service := lab.LoadBalancer(name, "web")
+	if *local {
+		service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	}
+	_, err := s.Kube.CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{})
 	check(s.b, err)
 	vips := addressesIn(ctx, shown)
 	if len(vips) != len(families) {

@@ -52,7 +52,7 @@ type stand struct {
 func newStand(b *testing.B, proxyMode string, machines int, forgets bool, pools ...string) *stand {
 	b.Helper()
 	t := lab.Topology{
-		Name: labName, ProxyMode: proxyMode,
+		Name: labName, ProxyMode: proxyMode, ProxyMinSync: *minSync,
 		Routers: []lab.Router{{Name: router, OS: lab.BIRD, ASN: 65101}},
 		Racks:   []lab.Rack{{Name: "r1", Routers: []string{router}}},
 	}
