@@ -14,6 +14,10 @@ type Forecast struct {
 		Address netip.Addr
 		Why     string
 	}
+	Changed []struct {
+		Address                         netip.Addr
+		LeftWithMachine, LeftWithRouter string
+	}
 	NextHops []struct {
 		Router string
 		VIPs   []netip.Addr
@@ -21,10 +25,13 @@ type Forecast struct {
 	}
 	Pods []struct {
 		From, To string // racks
-		After    []struct{ Kind string }
+		After    []PodWay
 	}
 	RacksWithoutMachine []string
 }
+
+// PodWay is a way of packets from pods of one rack to those of another; Reason is why there is none.
+type PodWay struct{ Kind, Reason string }
 
 // Simulate asks plinth what failures would do: rack/NAME, router/NAME, machine/NAME.
 func (l *Lab) Simulate(ctx context.Context, fail ...string) (f Forecast, err error) {
@@ -45,6 +52,16 @@ func (f Forecast) Loses(vip netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// LeftWith are the machine and the router that all traffic to a VIP comes to depend on; empty: it does not, or did before.
+func (f Forecast) LeftWith(vip netip.Addr) (machine, router string) {
+	for _, c := range f.Changed {
+		if c.Address == vip {
+			return c.LeftWithMachine, c.LeftWithRouter
+		}
+	}
+	return "", ""
 }
 
 // Hops are the machines that a router has for a VIP by the forecast; before are those that it
@@ -69,7 +86,7 @@ func (f Forecast) Hops(router string, vip netip.Addr, before []string) []string 
 func (f Forecast) Cut(from, to string) bool {
 	for _, p := range f.Pods {
 		if p.From == from && p.To == to {
-			return !slices.ContainsFunc(p.After, func(w struct{ Kind string }) bool { return w.Kind != "unreachable" })
+			return !slices.ContainsFunc(p.After, func(w PodWay) bool { return w.Kind != "unreachable" })
 		}
 	}
 	return slices.Contains(f.RacksWithoutMachine, from) || slices.Contains(f.RacksWithoutMachine, to)

@@ -57,6 +57,7 @@ func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
 			before := hopsBefore(t, l, all) // a pod may have moved since the last failure
 			said, err := l.Simulate(t.Context(), fail...)
 			must(t, err)
+			cutByRouter(t, said, fail)
 			dead := hostsOf(l, fail)
 			t.Cleanup(func() {
 				for _, host := range dead {
@@ -71,9 +72,28 @@ func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
 				must(t, l.KillMachine(t.Context(), host))
 			}
 			must(t, lab.Within(t.Context(), noticed, func(ctx context.Context) error {
-				return errors.Join(asSaid(ctx, l, said, dead, before, all), clientAgrees(ctx, l, said, dead, all), podsAgree(ctx, l, said, dead))
+				return errors.Join(asSaid(ctx, l, said, dead, before, all), leftAsSaid(ctx, l, said, dead, before, all), clientAgrees(ctx, l, said, dead, all), podsAgree(ctx, l, said, dead))
 			}))
 		})
+	}
+}
+
+// cutByRouter makes sure that ways that a forecast lacks are said to be a router's, and that it lacks some where one fails.
+func cutByRouter(t *testing.T, said lab.Forecast, fail []string) {
+	t.Helper()
+	cut := 0
+	for _, p := range said.Pods {
+		for _, way := range p.After {
+			if way.Kind != "unreachable" {
+				continue
+			}
+			if cut++; way.Reason != "RouterFailed" {
+				t.Errorf("pods of %s do not reach those of %s for %s, want RouterFailed", p.From, p.To, way.Reason)
+			}
+		}
+	}
+	if routers := slices.ContainsFunc(fail, func(f string) bool { return strings.HasPrefix(f, "router/") }); routers != (cut > 0) {
+		t.Errorf("%d ways of pods are cut where %v fail", cut, fail)
 	}
 }
 
@@ -138,12 +158,10 @@ func hopsBefore(t *testing.T, l *lab.Lab, vips []netip.Addr) map[hopKey][]string
 	out := map[hopKey][]string{}
 	for _, r := range l.Topology.Routers {
 		for _, vip := range vips {
-			have, err := l.NextHops(t.Context(), r.Name, lab.VIPPrefix(vip))
+			machines, err := ownMachines(t.Context(), l, r.Name, vip)
 			must(t, err)
-			for _, m := range l.Topology.Machines() {
-				if hops := l.LocalHops(r.Name, vip, []string{m.Name}); len(hops) == 1 && slices.Contains(have, hops[0]) {
-					out[hopKey{r.Name, vip}] = append(out[hopKey{r.Name, vip}], m.Name)
-				}
+			if len(machines) > 0 {
+				out[hopKey{r.Name, vip}] = machines
 			}
 		}
 	}
@@ -151,6 +169,56 @@ func hopsBefore(t *testing.T, l *lab.Lab, vips []netip.Addr) map[hopKey][]string
 		t.Fatal("no router has a machine for any VIP: this story would say nothing")
 	}
 	return out
+}
+
+// ownMachines are the machines of a router's racks that its kernel has as next hops of a VIP.
+func ownMachines(ctx context.Context, l *lab.Lab, router string, vip netip.Addr) (machines []string, err error) {
+	have, err := l.NextHops(ctx, router, lab.VIPPrefix(vip))
+	for _, m := range l.Topology.Machines() {
+		if hops := l.LocalHops(router, vip, []string{m.Name}); len(hops) == 1 && slices.Contains(have, hops[0]) {
+			machines = append(machines, m.Name)
+		}
+	}
+	return machines, err
+}
+
+// leftAsSaid holds the machine and the router that are the last ones for a VIP in the kernels of the routers that live against a
+// forecast.
+func leftAsSaid(ctx context.Context, l *lab.Lab, said lab.Forecast, dead []string, before map[hopKey][]string, vips []netip.Addr) error {
+	var wrong []error
+	for _, vip := range vips {
+		var machinesBefore, routersBefore, machines, routers []string
+		for _, r := range l.Topology.Routers {
+			if was := before[hopKey{r.Name, vip}]; len(was) > 0 {
+				machinesBefore, routersBefore = append(machinesBefore, was...), append(routersBefore, r.Name)
+			}
+			if slices.Contains(dead, r.Name) {
+				continue
+			}
+			is, err := ownMachines(ctx, l, r.Name, vip)
+			wrong = append(wrong, err)
+			if len(is) > 0 {
+				machines, routers = append(machines, is...), append(routers, r.Name)
+			}
+		}
+		machine, router := said.LeftWith(vip)
+		if last := lastOf(machinesBefore, machines); last != machine {
+			wrong = append(wrong, fmt.Errorf("%s is left with machine %q, and simulate says %q", vip, last, machine))
+		}
+		if last := lastOf(routersBefore, routers); last != router {
+			wrong = append(wrong, fmt.Errorf("%s is left with router %q, and simulate says %q", vip, last, router))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// lastOf returns the one that is left of several; empty: there are more, or none, or was one before.
+func lastOf(before, now []string) string {
+	before, now = slices.Compact(slices.Sorted(slices.Values(before))), slices.Compact(slices.Sorted(slices.Values(now)))
+	if len(before) > 1 && len(now) == 1 {
+		return now[0]
+	}
+	return ""
 }
 
 // asSaid holds the kernels of the routers that live against a forecast. A router without a machine of

@@ -17,6 +17,9 @@ import (
 const (
 	rulesBound = 45 * time.Second
 	boundSkew  = 5 * time.Second
+	// ownWord is by when kube-proxy says itself that it does not serve, once the bound is over: a minute after the change that it did
+	// not carry out, and the agent asks every 2 s, and believes the third answer.
+	ownWord = 30 * time.Second
 )
 
 // TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersWithinTheBound has the first sync of a kube-proxy fail, as where a
@@ -56,7 +59,7 @@ func TestAMachineWhoseKubeProxyFailsItsFirstSyncLeavesVIPsToOthersWithinTheBound
 }
 
 // TestAVIPIsAnnouncedWithoutRulesOnceTheBoundIsOver has the syncs of a kube-proxy fail that has rules for other VIPs, and measures the
-// bound.
+// bound. Once kube-proxy says itself that it does not serve, the machine announces no VIP.
 func TestAVIPIsAnnouncedWithoutRulesOnceTheBoundIsOver(t *testing.T) {
 	const late = "w1"
 	l := story.Shared(t)
@@ -82,6 +85,16 @@ func TestAVIPIsAnnouncedWithoutRulesOnceTheBoundIsOver(t *testing.T) {
 	if took < rulesBound {
 		t.Errorf("announced without rules after %v, want %v at least", took, rulesBound)
 	}
+
+	must(t, lab.Within(t.Context(), ownWord, func(ctx context.Context) error {
+		status, err := rulesOf(ctx, l, late)
+		if err != nil {
+			return err
+		}
+		return errors.Join(hasAll(status.Refusals, vips, "ProxyUnhealthy"), story.InStatus(ctx, l, late, "ProxyUnhealthy"),
+			story.BrokenAt(ctx, l, "node/"+late, "fabric", "ProxyUnhealthy"))
+	}))
+	story.Announced(t, l, vips, "w2", "w3", "w4")
 	mend()
 	must(t, lab.Within(t.Context(), 35*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) })) // kube-proxy tries again after 30 s
 }

@@ -99,15 +99,18 @@ func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T)
 			t.Errorf("a new connection was answered on %s", a.Node)
 		}
 	}
-	must(t, lab.Within(t.Context(), 20*time.Second, func(context.Context) (err error) {
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+		var wrong []error
 		for m, r := range leaving {
+			status, err := rulesOf(ctx, l, m)
+			wrong = append(wrong, err, hasAll(status.Refusals, vips, "MachineDrained"))
 			for _, vip := range vips {
 				if story.Knows(t, l, r, m, vip) {
-					err = errors.Join(err, fmt.Errorf("%s still knows %s through %s", r, vip, m))
+					wrong = append(wrong, fmt.Errorf("%s still knows %s through %s", r, vip, m))
 				}
 			}
 		}
-		return err
+		return errors.Join(wrong...)
 	}))
 	must(t, l.ApplyInventory(t.Context(), usual))
 	story.Announced(t, l, vips)

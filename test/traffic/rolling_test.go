@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -44,7 +43,7 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 			if !story.Knows(t, l, r, m, vip) {
 				t.Errorf("%s has forgotten %s through %s, where a pod still serves", r, vip, m)
 			}
-			if says := demoted(t, l, m); !slices.Contains(says, lab.VIPPrefix(vip).String()) {
+			if says := demoted(t, l, m); says[lab.VIPPrefix(vip).String()] != "LocalEndpointsTerminating" {
 				t.Errorf("%s says that it is the worse way to %v, and not to %s", m, says, vip)
 			}
 		}
@@ -114,8 +113,8 @@ func endPodsOn(t *testing.T, l *lab.Lab, name, linger string) {
 	}
 }
 
-// demoted are the prefixes that a machine's agent says it announces as the worse way.
-func demoted(t *testing.T, l *lab.Lab, machine string) (prefixes []string) {
+// demoted are the prefixes that a machine's agent says it announces as the worse way, with the reason of each.
+func demoted(t *testing.T, l *lab.Lab, machine string) map[string]string {
 	t.Helper()
 	text, err := l.AgentStatus(t.Context(), machine)
 	must(t, err)
@@ -123,8 +122,9 @@ func demoted(t *testing.T, l *lab.Lab, machine string) (prefixes []string) {
 		Demoted []struct{ Prefix, Reason string }
 	}
 	must(t, json.Unmarshal([]byte(text), &status))
+	reasons := map[string]string{}
 	for _, d := range status.Demoted {
-		prefixes = append(prefixes, d.Prefix)
+		reasons[d.Prefix] = d.Reason
 	}
-	return prefixes
+	return reasons
 }

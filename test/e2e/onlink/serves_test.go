@@ -28,11 +28,38 @@ func TestAPhoneAtHomeAndAClientBehindTheGatewayReachVIPsOnTheLink(t *testing.T) 
 			must(t, l.WaitServedFrom(t.Context(), from, vip))
 		}
 		t.Logf("%s answers for %s", owners[vip], vip)
+		must(t, lab.Within(t.Context(), 10*time.Second, func(ctx context.Context) error { return leftTo(ctx, l, vip, owners[vip]) }))
 		const unserved = 4321
 		if _, err := l.GetFrom(t.Context(), lab.Phone, lab.URL(vip, unserved)); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
 			t.Errorf("a port of %s that nobody serves: %v, want that it is unreachable, at once", vip, err)
 		}
 	}
+}
+
+// leftTo says which agent does not say that it leaves a VIP to its owner, or as the owner that it answers.
+func leftTo(ctx context.Context, l *lab.Lab, vip netip.Addr, owner string) error {
+	for _, m := range l.Topology.Machines() {
+		want := []string{"NotOwner"}
+		if m.Name == owner {
+			want = []string{""}
+		}
+		links, err := l.Links(ctx, m.Name)
+		if err != nil {
+			return err
+		}
+		var reasons []string
+		for _, link := range links {
+			for _, v := range link.VIPs {
+				if v.VIP == vip.String() {
+					reasons = append(reasons, v.Reason)
+				}
+			}
+		}
+		if !slices.Equal(reasons, want) {
+			return fmt.Errorf("%s gives the reasons %q for %s, want %q", m.Name, reasons, vip, want)
+		}
+	}
+	return nil
 }
 
 func TestAVIPOnTheLinkFollowsThePodsOfALocalService(t *testing.T) {
