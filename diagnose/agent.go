@@ -95,6 +95,11 @@ func (s AgentSession) tells(vip netip.Addr) bool {
 	return s.Up && slices.ContainsFunc(s.Announced, func(p netip.Prefix) bool { return p.Contains(vip) })
 }
 
+// tells reports whether some session tells its router of an address.
+func (a Agent) tells(vip netip.Addr) bool {
+	return slices.ContainsFunc(a.Sessions, func(s AgentSession) bool { return s.tells(vip) })
+}
+
 // down describes a session that is down, with its cause.
 func (s AgentSession) down() string {
 	text := s.Router + " (" + s.Address + ") is down"

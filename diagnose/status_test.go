@@ -81,7 +81,7 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"no machine has a session", func(s *Observed) {
 			s.sessionsDown(0, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
 			s.sessionsDown(2, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
-		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no machine that is to announce it has a session with a router that is up", "machine nuc1 (shelf): its fabric is not ready: routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch", "machine nuc5"}},
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no machine that is to announce it has a session up that carries its family", "machine nuc1 (shelf): its fabric is not ready: routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch", "machine nuc5"}},
 		{"the controller alone says that a VIP is not announced", func(s *Observed) {
 			s.Services[0].Announced = Condition{Status: "False", Reason: "PoolIsDisabled", Message: "192.168.50.1: nobody announces it"}
 		}, []string{"service prod/web: PoolIsDisabled: 192.168.50.1: nobody announces it"}},

@@ -216,7 +216,7 @@ func planLink(seen Observed, vips []netip.Addr) Link {
 func withSessions(cluster preview.Cluster) preview.Cluster {
 	cluster.Nodes = maps.Clone(cluster.Nodes)
 	for name, n := range cluster.Nodes {
-		n.NoSession, n.NoAgent, n.ProxyRefuses, n.NoRules = false, false, false, false
+		n.NoSession, n.NoAgent, n.ProxyRefuses, n.NoRules, n.Down = false, false, false, false, nil
 		cluster.Nodes[name] = n
 	}
 	return cluster
@@ -233,29 +233,101 @@ func servedEverywhere(cluster preview.Cluster) preview.Cluster {
 }
 
 // machinesLink looks at the machines that are to announce: their Nodes, and what their agents say of
-// themselves. It returns those that serve.
+// themselves. It returns those that serve some of the addresses, those of each address in turn.
 func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
-	names, _ := announcedBy(seen, seen.Cluster, vips)
-	nodes, ruleless := match(seen).nodes, seen.Cluster.Ruleless()
-	byRules := slices.ContainsFunc(vips, func(a netip.Addr) bool { return !ruleless[a] })
-	var serving, not []string
-	var reason lb.Reason
-	for _, name := range names {
-		why, named := notServing(nodes[name], byRules)
-		if why == "" {
-			serving = append(serving, name)
-			continue
+	var all, not []string
+	var byVIP [][]string
+	failing := map[string]bool{}
+	var none, unsure Link // of addresses that no machine serves; of one that is not heard of it is not known
+	for _, of := range servings(seen, vips) {
+		all, byVIP = append(all, of.by...), append(byVIP, of.by)
+		for _, failed := range of.not {
+			all, not, failing[failed.machine] = append(all, failed.machine), append(not, failed.String()), true
 		}
-		not = append(not, name+": "+why)
-		reason = nearer(named, reason)
+		if len(of.by) == 0 && len(of.not) > 0 {
+			unsure = of.broken()
+			if !of.unheard {
+				none = cmp.Or(none, unsure)
+			}
+		}
 	}
+	some := inTurn(byVIP)
+	all, not = inventory.SortedOnce(all), inventory.SortedOnce(not)
 	switch {
-	case len(serving) == 0:
-		return broken(reason, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
+	case none.Mark != "":
+		return none, nil
+	case len(some) == 0:
+		return unsure, nil
 	case len(not) > 0:
-		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d can announce it; %s", len(serving), len(names), someOf(not)), Help: "plinth why node/NAME, for each"}, serving
+		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d can announce it; %s", len(all)-len(failing), len(all), someOf(not)), Help: "plinth why node/NAME, for each"}, some
 	}
-	return ok("%s %s a session with a router: %s", countOf(len(serving), "machine"), has(len(serving)), someOf(serving)), serving
+	return ok("%s %s a session with a router: %s", countOf(len(some), "machine"), has(len(some)), someOf(some)), some
+}
+
+// serving is who serves an address of those that are to announce it.
+type serving struct {
+	by      []string // machines, sorted
+	not     []notServed
+	unheard bool // of one that does not nothing is heard, so that it may
+}
+
+// notServed is a machine that does not serve an address, and why.
+type notServed struct {
+	machine, node, why string
+	reason             lb.Reason
+}
+
+// String is the machine with the reason.
+func (n notServed) String() string { return n.machine + ": " + n.why }
+
+// broken is the link of an address that no machine serves.
+func (s serving) broken() Link {
+	var reason lb.Reason
+	var text []string
+	for _, n := range s.not {
+		reason, text = nearer(n.reason, reason), append(text, n.String())
+	}
+	return broken(reason, "plinth why node/"+s.not[0].node, "%s", someOf(text))
+}
+
+// servings are who serves each of some addresses.
+func servings(seen Observed, vips []netip.Addr) (all []serving) {
+	plan, ruleless, nodes := preview.Of(seen.Inventory, seen.Cluster, preview.Failures{}), seen.Cluster.Ruleless(), match(seen).nodes
+	for _, vip := range vips {
+		planned, _ := plan.VIP(vip)
+		sessionless := plan.Sessionless(seen.Cluster, vip)
+		var of serving
+		for _, name := range planned.Machines() {
+			why, reason := notServing(nodes[name], !ruleless[vip])
+			if why == "" && slices.Contains(sessionless, name) {
+				why, reason = fmt.Sprintf("each of its sessions that carry %v is down", vip), lb.NoSessionUp
+			}
+			if why == "" {
+				of.by = append(of.by, name)
+				continue
+			}
+			of.not = append(of.not, notServed{name, nodes[name].Name, why, reason})
+			of.unheard = of.unheard || nodes[name].Kubelet.Status == "Unknown"
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// inTurn returns the first of each list, then the second ones, and so on, each once.
+func inTurn(lists [][]string) (all []string) {
+	for i, left := 0, true; left; i++ {
+		left = false
+		for _, list := range lists {
+			if i < len(list) {
+				left = true
+				if !slices.Contains(all, list[i]) {
+					all = append(all, list[i])
+				}
+			}
+		}
+	}
+	return all
 }
 
 func has(n int) string {
@@ -320,12 +392,15 @@ func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer)
 			text += "; " + someOf(rest)
 		}
 	}
+	untold := slices.ContainsFunc(vips, func(vip netip.Addr) bool {
+		return !slices.ContainsFunc(nodes, func(node string) bool { return answerOf(answers, node).Agent.tells(vip) })
+	})
 	help := "the router's side: plinth router-config prints what it needs, and docs/guides/routers.md how to look"
 	switch {
-	case len(told) == 0 && len(not) > 0:
-		return Link{Mark: LinkBroken, Text: text, Help: "plinth explain has each reason"}
-	case len(told) == 0:
+	case untold && len(silent) > 0:
 		return Link{Mark: LinkUnknown, Text: text, Help: unasked}
+	case untold && len(not) > 0:
+		return Link{Mark: LinkBroken, Text: text, Help: "plinth explain has each reason"}
 	case len(not) > 0:
 		return Link{Mark: LinkDegraded, Text: text}
 	}
@@ -335,7 +410,7 @@ func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer)
 // notAnnounced returns the reason for which an agent announces one of the addresses to nobody; empty: it announces all.
 func notAnnounced(agent Agent, vips []netip.Addr) string {
 	for _, vip := range vips {
-		if slices.ContainsFunc(agent.Sessions, func(s AgentSession) bool { return s.tells(vip) }) {
+		if agent.tells(vip) {
 			continue
 		}
 		for _, r := range agent.Refusals {

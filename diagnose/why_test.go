@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/preview"
 )
 
 // announcing is an agent that has sessions and announces the VIP.
@@ -112,6 +114,10 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
 		},
 			"machines: degraded: 1 of 2 can announce it; nuc1: kube-proxy's rules are gone"},
+		{"the session of one machine is down that would carry it", service, func(s *Observed, _ map[string]Answer) {
+			s.Cluster.Nodes["nuc1"] = preview.Node{Identity: s.Nodes[0].NodeIdentity, Down: []preview.SessionEnd{{Router: "gateway", Peer: netip.MustParseAddr("192.168.1.1")}}}
+		},
+			"machines: degraded: 1 of 2 can announce it; nuc1: each of its sessions that carry 192.168.50.1 is down"},
 		{"nobody has answered it", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated, s.Cluster.Services = Condition{}, nil
 		}, "pool: broken: ServiceUnanswered nobody has answered it"},
@@ -272,6 +278,53 @@ func TestOfARouterWhoseMachinesNobodyCouldAskNothingIsSaid(t *testing.T) {
 	for _, l := range WhyRouter(seen, "gateway", none).Links[3:] {
 		if l.Mark != LinkUnknown || l.Help != "look there" {
 			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// TestAServiceOfTwoFamiliesIsServedWhereEachVIPHasSomeMachine has each of two machines lose the sessions of one family.
+func TestAServiceOfTwoFamiliesIsServedWhereEachVIPHasSomeMachine(t *testing.T) {
+	text := strings.NewReplacer("address: 192.168.1.1,", `addresses: [192.168.1.1, "fd00::1"],`, "[192.168.1.11]", `[192.168.1.11, "fd00::11"]`,
+		"[192.168.1.15]", `[192.168.1.15, "fd00::15"]`, "[192.168.50.0/26]", `[192.168.50.0/26, "fd00:50::/120"]`).Replace(shelf)
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(text)})
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	seen, vips := well(t), []netip.Addr{webVIP, netip.MustParseAddr("fd00:50::1")}
+	seen.Inventory = inv
+	holder := &seen.Cluster.Services[0]
+	holder.VIPs, holder.Endpoints[lb.IPv6] = vips, holder.Endpoints[lb.IPv4]
+	lose := func(name string, peers ...string) {
+		n := seen.Cluster.Nodes[name]
+		n.Down = nil
+		for _, peer := range peers {
+			n.Down = append(n.Down, preview.SessionEnd{Router: "gateway", Peer: netip.MustParseAddr(peer)})
+		}
+		seen.Cluster.Nodes[name] = n
+	}
+	lose("nuc1", "fd00::1")
+	lose("nuc5", "192.168.1.1")
+	link, serving := machinesLink(seen, vips)
+	if link.Mark != LinkDegraded || !slices.Equal(serving, []string{"nuc1", "nuc5"}) {
+		t.Errorf("each VIP has a machine, %v serve: %+v", serving, link)
+	}
+	seen.Nodes[2].Kubelet.Status = "Unknown" // it may announce either
+	if link, serving := machinesLink(seen, vips); link.Mark != LinkDegraded || !slices.Equal(serving, []string{"nuc1"}) {
+		t.Errorf("of one that is not heard of, %v serve: %+v", serving, link)
+	}
+	seen.Nodes[2].Kubelet.Status = "True"
+	lose("nuc5", "192.168.1.1", "fd00::1")
+	if link, serving := machinesLink(seen, vips); link.Mark != LinkBroken || link.Reason != string(lb.NoSessionUp) || len(serving) > 0 {
+		t.Errorf("no machine has a session that carries one, %v serve: %+v", serving, link)
+	}
+
+	first, second := announcing(), announcing()
+	second.Agent.Sessions[0].Announced = []netip.Prefix{netip.MustParsePrefix("fd00:50::/120")}
+	for want, answers := range map[Mark]map[string]Answer{
+		LinkDegraded: {"nuc1": first, "nuc5": second}, LinkBroken: {"nuc1": first, "nuc5": first}, LinkUnknown: {"nuc1": first, "nuc5": {Err: "silent"}},
+	} {
+		if link := announcedLink(vips, []string{"nuc1", "nuc5"}, answers); link.Mark != want {
+			t.Errorf("want %s: %+v", want, link)
 		}
 	}
 }

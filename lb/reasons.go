@@ -69,7 +69,7 @@ const (
 	// machine that can take traffic terminate, and others are ready elsewhere. A prefix is
 	// announced as the worse way for it.
 	LocalEndpointsTerminating Reason = "LocalEndpointsTerminating"
-	NoSessionUp               Reason = "NoSessionUp"    // no machine that is to announce the VIP has a session that is up, by the word of their agents
+	NoSessionUp               Reason = "NoSessionUp"    // no machine that is to announce the VIP has a session up that carries its family, by the word of their agents
 	NoAgent                   Reason = "NoAgent"        // the machines that are to announce the VIP have never had an agent
 	NoMachineKnown            Reason = "NoMachineKnown" // no Node is a machine of the inventory
 

@@ -153,6 +153,20 @@ func (c Counts) RoutersDown() (routers []string, more bool) {
 	return routers, more
 }
 
+// Silent are the sessions that are down, without their causes; nil where the message does not name all. A session that is up and lacks
+// pod CIDRs announces VIPs.
+func (c Counts) Silent() (all []DownSession) {
+	if c.MoreDown > 0 {
+		return nil
+	}
+	for _, d := range c.Down {
+		if d.Router != "" && d.Cause != CauseLacksPodCIDRs {
+			all = append(all, DownSession{Router: d.Router, Peer: d.Peer})
+		}
+	}
+	return all
+}
+
 // A message names so many sessions that are down, in so many bytes: a Node is read by everybody.
 const (
 	maxDownBytes = 512
@@ -165,13 +179,21 @@ func (c *Counts) NameDown(all []DownSession) {
 	size := 0
 	c.Down, c.MoreDown = nil, 0
 	for i, session := range sorted {
-		size += len(entrySplit) + len(session.String())
+		size += len(entrySplit) + session.room()
 		if i == maxDown || size > maxDownBytes {
 			c.MoreDown = len(sorted) - i
 			return
 		}
 		c.Down = append(c.Down, session)
 	}
+}
+
+// room is the number of bytes that the entry may need with any cause: which sessions are named does not depend on causes, which change.
+func (d DownSession) room() int {
+	if d.Router == "" {
+		return len(d.String())
+	}
+	return len(DownSession{Router: d.Router, Peer: d.Peer}.String()) + max(len(" HoldTimerExpired"), len(" ")+len(d.Cause))
 }
 
 // CauseLacksPodCIDRs is the cause of a session that is up and does not count, since its router was not told all pod CIDRs.

@@ -66,8 +66,10 @@ type Node struct {
 	// has not said that a router keeps its routes.
 	Silent bool
 	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
-	NoSession    bool
-	NoAgent      bool // no agent has ever said anything of it
+	NoSession bool
+	NoAgent   bool // no agent has ever said anything of it
+	// Down are the sessions that its agent says are down, by the router's end. Others may be, too.
+	Down         []SessionEnd
 	ProxyRefuses bool // its agent says that kube-proxy does not serve
 	NoRules      bool // its agent says that kube-proxy's rules for all VIPs are gone
 	// LinkProblems are the problems of links that its agent reports.
@@ -75,6 +77,12 @@ type Node struct {
 	// PodCIDRs are the pod CIDRs of its spec. Without any the inventory's count.
 	PodCIDRs []netip.Prefix
 	Created  time.Time // of two that claim one pod CIDR the older keeps it
+}
+
+// SessionEnd is the router's end of a session.
+type SessionEnd struct {
+	Router string
+	Peer   netip.Addr
 }
 
 // Service is a Service of the cluster, reduced to the fields that announcements depend on.

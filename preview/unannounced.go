@@ -43,14 +43,7 @@ func (u Unannounced) String() string {
 // to: whether it does is not known here.
 func UnannouncedOf(inv *inventory.Inventory, cluster Cluster) (all []Unannounced) {
 	preview := Of(inv, cluster, Failures{})
-	mute := preview.mute(cluster)
-	ruleless := cluster.Ruleless()
-	silent := func(a Announcement, vip VIP) lb.Reason {
-		if reason := mute[a.Machine]; reason != lb.ProxyRulesLost || !ruleless[vip.Addr] {
-			return reason
-		}
-		return ""
-	}
+	silent := preview.silent(cluster)
 	for _, vip := range preview.VIPs {
 		unannounced := Unannounced{Addr: vip.Addr, Services: vip.Services}
 		switch {
@@ -61,19 +54,83 @@ func UnannouncedOf(inv *inventory.Inventory, cluster Cluster) (all []Unannounced
 			if unannounced.Reason == "" {
 				continue
 			}
-		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return silent(a, vip) == "" }):
+		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return silent(a, vip.Addr) == "" }):
 			continue
 		case len(vip.Reasons) == 0 && len(vip.By) == 0:
 			unannounced.Reason = lb.NoMachineKnown
 		case len(vip.By) == 0:
 			unannounced.Reason, unannounced.Others = vip.reason()
 		default:
-			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return Nearer(silent(a, vip), silent(b, vip)) })
-			unannounced.Reason = silent(by, vip)
+			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return Nearer(silent(a, vip.Addr), silent(b, vip.Addr)) })
+			unannounced.Reason = silent(by, vip.Addr)
 		}
 		all = append(all, unannounced)
 	}
 	return all
+}
+
+// silent returns a function that gives the reason why an announcement of a VIP to a router, which is planned, is not made; empty: it is.
+func (p *Preview) silent(c Cluster) func(Announcement, netip.Addr) lb.Reason {
+	mute, down, ruleless := p.mute(c), p.down(c), c.Ruleless()
+	return func(a Announcement, vip netip.Addr) lb.Reason {
+		if reason := mute[a.Machine]; reason != "" && (reason != lb.ProxyRulesLost || !ruleless[vip]) {
+			return reason
+		}
+		if down[way{a.Machine, a.Router}].Has(netip.PrefixFrom(vip, vip.BitLen())) {
+			return lb.NoSessionUp
+		}
+		return ""
+	}
+}
+
+// Machines are those that are to announce the VIP, sorted.
+func (v VIP) Machines() (names []string) {
+	for _, a := range v.By {
+		names = append(names, a.Machine)
+	}
+	return inventory.SortedOnce(names)
+}
+
+// Sessionless returns the machines that are to announce a VIP, and whose sessions that would carry it are all said to be down.
+func (p *Preview) Sessionless(cluster Cluster, vip netip.Addr) (machines []string) {
+	down := p.down(cluster)
+	planned, _ := p.VIP(vip)
+	carried := map[string]bool{}
+	for _, a := range planned.By {
+		carried[a.Machine] = carried[a.Machine] || !down[way{a.Machine, a.Router}].Has(netip.PrefixFrom(vip, vip.BitLen()))
+	}
+	for machine, is := range carried {
+		if !is {
+			machines = append(machines, machine)
+		}
+	}
+	return machines
+}
+
+// way is where a machine announces VIPs to.
+type way struct{ machine, router string }
+
+// down are the families of ways that have sessions, of which each is said to be down.
+func (p *Preview) down(c Cluster) map[way]inventory.Families {
+	down, up := map[way]inventory.Families{}, map[way]inventory.Families{}
+	for _, machine := range p.machines {
+		ends := c.Nodes[machine.node].Down
+		if len(ends) == 0 {
+			continue
+		}
+		for _, session := range p.inv.Sessions(machine.inv) {
+			of := up
+			if slices.Contains(ends, SessionEnd{session.Router, session.RouterAddr}) {
+				of = down
+			}
+			to := way{machine.name, session.Router}
+			of[to] = of[to].With(session.Families)
+		}
+	}
+	for to, families := range down {
+		down[to] = inventory.Families{IPv4: families.IPv4 && !up[to].IPv4, IPv6: families.IPv6 && !up[to].IPv6}
+	}
+	return down
 }
 
 // mute are the machines that announce nothing, whatever is planned, and why.

@@ -27,6 +27,13 @@ func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
 		all.Nodes[name] = n
 		return all
 	}
+	// sixth gives a rack sessions of both families, and a VIP of IPv6; sixthOf has a session of a machine of it be down.
+	sixth := []string{"address: 10.2.0.1,", "addresses: [10.2.0.1, 2001:db8:1::1],", "[10.2.0.13]", "[10.2.0.13, 2001:db8:1::13]", "[198.51.100.0/28],", "[198.51.100.0/28, 2001:db8::/120],"}
+	sixthOf := func(name, peer string) Cluster {
+		all := with(name, Node{Down: []SessionEnd{{"tor-r2", netip.MustParseAddr(peer)}}})
+		all.Services = append(slices.Clone(all.Services), service("six", "2001:db8::5", false, "w1"))
+		return all
+	}
 	off, inner := "10.2.0.13], state: off", "[198.51.100.0/28],"
 	const racks, active = "its pool is announced from racks that have no machine for it", "no machine for it is active"
 	for _, tt := range []struct {
@@ -49,9 +56,12 @@ func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
 		{"beside one without endpoints", Cluster{Nodes: c.Nodes, Services: []Service{service("idle", "203.0.113.8", false), unfollowed(service("none", "203.0.113.9", false))}}, nil,
 			[]string{"NoEndpoint 203.0.113.8: its Service has no endpoint", "EndpointsNotFollowed 203.0.113.9: its Service's proxy does not follow the EndpointSlices that have its endpoints"}},
 		{"no Node is a machine", Cluster{Nodes: nodes("x"), Services: c.Services[:1]}, nil, []string{"NoMachineKnown 203.0.113.77: no Node is a machine of the inventory"}},
-		{"all machines for it have lost their routers", with("w3", Node{NoSession: true}), nil, []string{"NoSessionUp 198.51.100.1: no machine that is to announce it has a session with a router that is up"}},
+		{"all machines for it have lost their routers", with("w3", Node{NoSession: true}), nil, []string{"NoSessionUp 198.51.100.1: no machine that is to announce it has a session up that carries its family"}},
+		{"the session of its family is down", sixthOf("w3", "2001:db8:1::1"), sixth, []string{"NoSessionUp 2001:db8::5: no machine that is to announce it has a session up that carries its family"}},
+		{"the session of the other family is down", sixthOf("w3", "10.2.0.1"), sixth, []string{"NoSessionUp 198.51.100.1: no machine that is to announce it has a session up that carries its family"}},
+		{"a session with an older address of the router is down", sixthOf("w3", "10.2.0.9"), sixth, nil},
 		{"no agent has run on the machines for it", with("w3", Node{NoAgent: true}), nil, []string{"NoAgent 198.51.100.1: no agent has run on a machine that is to announce it"}},
-		{"one of two machines has lost its routers", with("w1", Node{NoSession: true}), nil, []string{"NoSessionUp 203.0.113.5: no machine that is to announce it has a session with a router that is up"}},
+		{"one of two machines has lost its routers", with("w1", Node{NoSession: true}), nil, []string{"NoSessionUp 203.0.113.5: no machine that is to announce it has a session up that carries its family"}},
 	} {
 		var got []string
 		for _, u := range UnannouncedOf(edited(t, tt.edit...), tt.cluster) {

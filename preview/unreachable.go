@@ -119,7 +119,7 @@ var words = map[lb.Reason]string{
 	lb.NoEndpoint:            "its Service has no endpoint",
 	lb.EndpointsNotFollowed:  "its Service's proxy does not follow the EndpointSlices that have its endpoints",
 	lb.NoLocalEndpoint:       "no machine that could announce it has an endpoint",
-	lb.NoSessionUp:           "no machine that is to announce it has a session with a router that is up",
+	lb.NoSessionUp:           "no machine that is to announce it has a session up that carries its family",
 	lb.NoAgent:               "no agent has run on a machine that is to announce it",
 	lb.ProxyUnhealthy:        "kube-proxy says that it does not serve on the machines that are to announce it",
 	lb.ProxyRulesLost:        "kube-proxy's rules are gone on the machines that are to announce it",

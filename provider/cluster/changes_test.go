@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/preview"
 )
 
 func TestOnlyWhatAnnouncementsDependOnIsAChange(t *testing.T) {
@@ -77,6 +79,26 @@ func TestAnAgentWithoutASessionIsBelievedWhileItsKubeletIsHeardOf(t *testing.T) 
 		n.Status.Conditions[1].Status, n.Status.Conditions[1].Message = tt.agent, tt.message
 		if got := nodeOf(n).NoSession; got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+func TestSessionsThatAreSaidToBeDownAreThoseThatAnnounceNothing(t *testing.T) {
+	n := node("w1", v1.ConditionTrue, nil)
+	n.Status.Conditions[1].Status = v1.ConditionFalse
+	n.Status.Conditions[1].Message = "routes 1/1, sessions 1/4: tor-r1/10.1.0.1 NoAnswer, tor-r1/2001:db8::1 lacks pod CIDRs, tor-r2/fe80::1%eth0 Refused"
+	want := []preview.SessionEnd{{Router: "tor-r1", Peer: netip.MustParseAddr("10.1.0.1")}, {Router: "tor-r2", Peer: netip.MustParseAddr("fe80::1%eth0")}}
+	if got := nodeOf(n).Down; !slices.Equal(got, want) {
+		t.Errorf("down are %v", got)
+	}
+	for what, change := range map[string]func(*v1.Node){
+		"its kubelet is not heard of": func(n *v1.Node) { n.Status.Conditions[0].Status = v1.ConditionUnknown },
+		"there are more":              func(n *v1.Node) { n.Status.Conditions[1].Message += ", and 2 more" },
+		"it has an older inventory":   func(n *v1.Node) { n.Status.Conditions[1].Message += "; the accepted inventory: of a newer format" },
+	} {
+		other := n.DeepCopy()
+		if change(other); len(nodeOf(other).Down) > 0 {
+			t.Errorf("%s, and down are %v", what, nodeOf(other).Down)
 		}
 	}
 }

@@ -71,9 +71,22 @@ func nodeOf(node *v1.Node) preview.Node {
 	status, said := saidNow(node)
 	return preview.Node{
 		Identity: nodeindex.Identity(node), Excluded: excluded, Silent: !serves(node), NoSession: status == v1.ConditionFalse && said.NoSessionIsUp(), NoAgent: !hasAgent(node),
-		LinkProblems: said.Links, ProxyRefuses: said.ProxyRefuses, NoRules: said.RulesLost.All(),
+		Down: endsDown(said), LinkProblems: said.Links, ProxyRefuses: said.ProxyRefuses, NoRules: said.RulesLost.All(),
 		PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs), Created: node.CreationTimestamp.UTC(),
 	}
+}
+
+// endsDown are the routers' ends of sessions that are down. An agent that keeps an older inventory may have others.
+func endsDown(said lb.Report) (ends []preview.SessionEnd) {
+	if said.Unread.Inventory != "" {
+		return nil
+	}
+	for _, d := range said.Silent() {
+		if peer, err := netip.ParseAddr(d.Peer); err == nil {
+			ends = append(ends, preview.SessionEnd{Router: d.Router, Peer: peer})
+		}
+	}
+	return ends
 }
 
 // hasAgent reports whether an agent has ever said anything.

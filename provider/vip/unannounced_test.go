@@ -111,8 +111,8 @@ func TestTheConditionIsWrittenOnlyWhenItIsFalseAndTakenOffAfter(t *testing.T) {
 		{time.Hour, nil, "", 0, nil},
 		{time.Second, w.by(lb.NoSessionUp), "", 0, nil},
 		{89 * time.Second, w.by(lb.NoSessionUp), "", 0, nil}, // routers keep its routes meanwhile
-		{time.Second, w.by(lb.NoSessionUp), "False NoSessionUp: nobody announces 192.0.2.0: no machine that is to announce it has a session with a router that is up", 1,
-			[]string{"Warning NoSessionUp nobody announces 192.0.2.0: no machine that is to announce it has a session with a router that is up"}},
+		{time.Second, w.by(lb.NoSessionUp), "False NoSessionUp: nobody announces 192.0.2.0: no machine that is to announce it has a session up that carries its family", 1,
+			[]string{"Warning NoSessionUp nobody announces 192.0.2.0: no machine that is to announce it has a session up that carries its family"}},
 	} {
 		w.nobody = step.nobody
 		if queued := w.after(step.after); queued != step.queued || w.says() != step.want {

@@ -101,7 +101,7 @@ func (s Statement) Waits(what string) Statement {
 // sayAlike reports whether what controllers read of two messages is the same.
 func sayAlike(c, o plan.Condition) bool {
 	a, b := lb.ParseReport(c.Message), lb.ParseReport(o.Message)
-	return a.Trial.Equal(b.Trial) && slices.Equal(a.Links, b.Links) &&
+	return a.Trial.Equal(b.Trial) && slices.Equal(a.Links, b.Links) && slices.Equal(a.Silent(), b.Silent()) &&
 		a.ProxyRefuses == b.ProxyRefuses && a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All() && a.NoSessionIsUp() == b.NoSessionIsUp()
 }
 

@@ -180,6 +180,25 @@ func TestAConditionThatWaitsIsWrittenWhenItsTimeHasCome(t *testing.T) {
 	}
 }
 
+func TestASessionThatComesBackIsToldAtOnceWhileAnotherIsDown(t *testing.T) {
+	said := func(message string) plan.Condition {
+		return plan.Condition{Message: "routes 1/1, sessions 1/3: " + message}
+	}
+	for _, tt := range []struct {
+		was, now string
+		alike    bool
+	}{
+		{"a/10.0.0.1 NoAnswer, b/10.0.0.2 NoAnswer", "b/10.0.0.2 NoAnswer", false},
+		{"a/10.0.0.1 NoAnswer, b/10.0.0.2 NoAnswer", "a/10.0.0.1 Refused, b/10.0.0.2 Connecting", true},
+		{"a/10.0.0.1 NoAnswer", "a/10.0.0.1 lacks pod CIDRs", false},
+		{"a/10.0.0.1 NoAnswer, and 2 more", "b/10.0.0.2 NoAnswer, and 2 more", true},
+	} {
+		if got := sayAlike(said(tt.was), said(tt.now)); got != tt.alike {
+			t.Errorf("%q and %q say alike: %v", tt.was, tt.now, got)
+		}
+	}
+}
+
 // TestTheConditionSaysThatAnAgentIsOutdated and stays what it was: by its status, and by the
 // reasons of one that is false, pods are kept away from a Node.
 func TestTheConditionSaysThatAnAgentIsOutdated(t *testing.T) {
