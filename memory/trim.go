@@ -61,7 +61,9 @@ func (w *watcher) due(allocated uint64) bool {
 	if allocated-w.trimmed <= spare {
 		return false
 	}
-	w.trimmed = allocated
+	if w.trimmed = allocated; !resting {
+		w.trimmed -= spare + 1 // once more at the next rest: what a burst holds now is in use to this collection
+	}
 	return true
 }
 

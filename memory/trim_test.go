@@ -59,6 +59,9 @@ func TestABusyProgramIsLeftAlone(t *testing.T) {
 	if len(times) != 2 || times[0] != patience-1 || times[1] != 2*patience-1 {
 		t.Errorf("it was interrupted at %v, and should be each %d looks", times, patience)
 	}
+	if !w.due(allocated) || w.due(allocated) {
+		t.Error("it is not trimmed once when the burst is over")
+	}
 }
 
 func TestAProgramIsTrimmedWhenItRestsAfterItAllocated(t *testing.T) {

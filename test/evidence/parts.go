@@ -19,7 +19,7 @@ type part struct {
 const figures = "docs/explanation/figures.md"
 
 // agentCode is what agents are made of.
-var agentCode = []string{"bfd", "go.mod", "inventory", "lb", "provider/agent", "routing", "sorted", "uptime", "wake"}
+var agentCode = []string{"bfd", "go.mod", "inventory", "lb", "memory", "provider/agent", "routing", "sorted", "uptime", "wake"}
 
 // labCode is what measures agents on a lab, besides the benchmark.
 var labCode = slices.Concat(agentCode, []string{"cmd/node-agent", "test/bench/results", "test/lab"})
