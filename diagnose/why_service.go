@@ -166,7 +166,7 @@ func endpointsHelp(reason lb.Reason) string {
 func (b *builder) telling(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	var serving []string
 	b.link("machines", func() (l Link) {
-		l, serving = machinesLink(seen, vips)
+		l, serving, vips = machinesLink(seen, vips)
 		return l
 	})
 	b.link("announced", func() Link {
@@ -233,16 +233,18 @@ func servedEverywhere(cluster preview.Cluster) preview.Cluster {
 }
 
 // machinesLink looks at the machines that are to announce: their Nodes, and what their agents say of
-// themselves. It returns those that serve some of the addresses, those of each address in turn.
-func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
+// themselves. It returns those that serve some of the addresses, those of each address in turn, and the addresses that some machine serves.
+func machinesLink(seen Observed, vips []netip.Addr) (link Link, some []string, served []netip.Addr) {
 	var all, not []string
 	var byVIP [][]string
-	failing := map[string]bool{}
 	var none, unsure Link // of addresses that no machine serves; of one that is not heard of it is not known
-	for _, of := range servings(seen, vips) {
+	for i, of := range servings(seen, vips) {
+		if len(of.by) > 0 {
+			served = append(served, vips[i])
+		}
 		all, byVIP = append(all, of.by...), append(byVIP, of.by)
 		for _, failed := range of.not {
-			all, not, failing[failed.machine] = append(all, failed.machine), append(not, failed.String()), true
+			all, not = append(all, failed.machine), append(not, failed.String())
 		}
 		if len(of.by) == 0 && len(of.not) > 0 {
 			unsure = of.broken()
@@ -251,17 +253,17 @@ func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
 			}
 		}
 	}
-	some := inTurn(byVIP)
+	some = inTurn(byVIP)
 	all, not = inventory.SortedOnce(all), inventory.SortedOnce(not)
 	switch {
 	case none.Mark != "":
-		return none, nil
+		return none, nil, nil
 	case len(some) == 0:
-		return unsure, nil
+		return unsure, nil, nil
 	case len(not) > 0:
-		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d can announce it; %s", len(all)-len(failing), len(all), someOf(not)), Help: "plinth why node/NAME, for each"}, some
+		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d can announce it; %s", len(some), len(all), someOf(not)), Help: "plinth why node/NAME, for each"}, some, served
 	}
-	return ok("%s %s a session with a router: %s", countOf(len(some), "machine"), has(len(some)), someOf(some)), some
+	return ok("%s %s a session with a router: %s", countOf(len(some), "machine"), has(len(some)), someOf(some)), some, served
 }
 
 // serving is who serves an address of those that are to announce it.

@@ -304,17 +304,17 @@ func TestAServiceOfTwoFamiliesIsServedWhereEachVIPHasSomeMachine(t *testing.T) {
 	}
 	lose("nuc1", "fd00::1")
 	lose("nuc5", "192.168.1.1")
-	link, serving := machinesLink(seen, vips)
-	if link.Mark != LinkDegraded || !slices.Equal(serving, []string{"nuc1", "nuc5"}) {
+	link, serving, served := machinesLink(seen, vips)
+	if link.Mark != LinkDegraded || len(served) != 2 || !strings.HasPrefix(link.Text, "2 of 2 can announce it; ") || !slices.Equal(serving, []string{"nuc1", "nuc5"}) {
 		t.Errorf("each VIP has a machine, %v serve: %+v", serving, link)
 	}
 	seen.Nodes[2].Kubelet.Status = "Unknown" // it may announce either
-	if link, serving := machinesLink(seen, vips); link.Mark != LinkDegraded || !slices.Equal(serving, []string{"nuc1"}) {
-		t.Errorf("of one that is not heard of, %v serve: %+v", serving, link)
+	if link, serving, served := machinesLink(seen, vips); link.Mark != LinkDegraded || !slices.Equal(serving, []string{"nuc1"}) || !slices.Equal(served, vips[:1]) {
+		t.Errorf("of one that is not heard of, %v serve %v: %+v", serving, served, link)
 	}
 	seen.Nodes[2].Kubelet.Status = "True"
 	lose("nuc5", "192.168.1.1", "fd00::1")
-	if link, serving := machinesLink(seen, vips); link.Mark != LinkBroken || link.Reason != string(lb.NoSessionUp) || len(serving) > 0 {
+	if link, serving, _ := machinesLink(seen, vips); link.Mark != LinkBroken || link.Reason != string(lb.NoSessionUp) || len(serving) > 0 {
 		t.Errorf("no machine has a session that carries one, %v serve: %+v", serving, link)
 	}
 

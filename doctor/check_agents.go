@@ -126,7 +126,7 @@ var proxyUnhealthy = eachAgent(func(n Node, a Agent) []Finding {
 	if !a.ProxyRefuses {
 		return nil
 	}
-	return []Finding{onNode(n, []Mend{run("plinth explain", string(lb.ProxyUnhealthy)), say("the log of kube-proxy on this Node has the reason, unless the Node is being deleted")}, lb.ProxyRefusal)}
+	return []Finding{onNode(n, []Mend{run("plinth explain", string(lb.ProxyUnhealthy)), say("the log of kube-proxy on this Node has the reason, unless the Node is being deleted or bears the taint ToBeDeletedByClusterAutoscaler")}, lb.ProxyRefusal)}
 })
 
 var proxyRulesLost = eachAgent(func(n Node, a Agent) []Finding {
