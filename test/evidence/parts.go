@@ -118,6 +118,12 @@ var parts = []part{
 		},
 		code: slices.Concat(labCode, []string{"test/bench/metallb", "test/bench/onlink"}),
 	},
+	{
+		name: "latency",
+		page: figures,
+		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkAmong$", "-benchtime", "1x", "-timeout", "3h", "./bench/vips", "-args", "-rounds=3", "-most=10000"}},
+		code: slices.Concat(agentCode, controllerCode, vipsCode, []string{"cmd/node-agent"}),
+	},
 }
 
 // chosen returns the parts of these names, or all.
