@@ -124,6 +124,12 @@ var parts = []part{
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkAmong$", "-benchtime", "1x", "-timeout", "3h", "./bench/vips", "-args", "-rounds=3", "-most=10000"}},
 		code: slices.Concat(agentCode, controllerCode, vipsCode, []string{"cmd/node-agent"}),
 	},
+	{
+		name: "rate",
+		page: figures,
+		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkRate$", "-benchtime", "1x", "-timeout", "90m", "./bench/vips", "-args", "-rounds=3", "-most=3000"}},
+		code: slices.Concat(controllerCode, vipsCode),
+	},
 }
 
 // chosen returns the parts of these names, or all.
