@@ -16,8 +16,8 @@ import (
 // costs alone. The lock of its user guards it.
 type Index struct {
 	services map[lb.ServiceKey]Service
-	claims   map[lb.ServiceKey]map[netip.Addr]Claim
-	slices   map[lb.ServiceKey]map[string]EndpointSlice
+	claims   byService[netip.Addr, Claim]
+	slices   byService[string, EndpointSlice]
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]advertise.Offer
 	offered  sorted.List[advertise.Offer] // all of them
@@ -28,8 +28,8 @@ type Index struct {
 // NewIndex returns one of nothing.
 func NewIndex() *Index {
 	return &Index{
-		services: map[lb.ServiceKey]Service{}, claims: map[lb.ServiceKey]map[netip.Addr]Claim{},
-		slices: map[lb.ServiceKey]map[string]EndpointSlice{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
+		services: map[lb.ServiceKey]Service{}, claims: byService[netip.Addr, Claim]{},
+		slices: byService[string, EndpointSlice]{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
 	}
 }
 
@@ -52,13 +52,13 @@ func (c *Index) ServiceChanged(_ string, old, new *Service) {
 func (c *Index) ClaimChanged(_ string, old, new *Claim) {
 	if old != nil {
 		for _, k := range old.Holders {
-			remove(c.claims, k, old.VIP)
+			c.claims.remove(k, old.VIP)
 			c.touch(k)
 		}
 	}
 	if new != nil {
 		for _, k := range new.Holders {
-			insert(c.claims, k, new.VIP, *new)
+			c.claims.put(k, new.VIP, *new)
 			c.touch(k)
 		}
 	}
@@ -67,26 +67,43 @@ func (c *Index) ClaimChanged(_ string, old, new *Claim) {
 // SliceChanged says so of the EndpointSlice with a key.
 func (c *Index) SliceChanged(key string, old, new *EndpointSlice) {
 	if old != nil {
-		remove(c.slices, old.Service, key)
+		c.slices.remove(old.Service, key)
 		c.touch(old.Service)
 	}
 	if new != nil && new.Service != (lb.ServiceKey{}) {
-		insert(c.slices, new.Service, key, *new)
+		c.slices.put(new.Service, key, *new)
 		c.touch(new.Service)
 	}
 }
 
-func insert[K, N comparable, V any](m map[K]map[N]V, k K, name N, v V) {
-	if m[k] == nil {
-		m[k] = map[N]V{}
-	}
-	m[k][name] = v
+// byService is what Services have several of, by names. Most have one or two: a map of one takes as much as of eight.
+type byService[N comparable, V any] map[lb.ServiceKey][]named[N, V]
+
+type named[N comparable, V any] struct {
+	name  N
+	value V
 }
 
-func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
-	delete(m[k], name)
-	if len(m[k]) == 0 {
-		delete(m, k)
+// find returns the place of a name; -1: it is not there.
+func (b byService[N, V]) find(k lb.ServiceKey, name N) int {
+	return slices.IndexFunc(b[k], func(x named[N, V]) bool { return x.name == name })
+}
+
+func (b byService[N, V]) put(k lb.ServiceKey, name N, v V) {
+	if i := b.find(k, name); i >= 0 {
+		b[k][i].value = v
+		return
+	}
+	b[k] = append(b[k], named[N, V]{name, v})
+}
+
+func (b byService[N, V]) remove(k lb.ServiceKey, name N) {
+	i := b.find(k, name)
+	if i < 0 {
+		return
+	}
+	if b[k] = slices.Delete(b[k], i, i+1); len(b[k]) == 0 {
+		delete(b, k)
 	}
 }
 
@@ -121,7 +138,8 @@ func (c *Index) offer(key lb.ServiceKey) []advertise.Offer {
 		return nil
 	}
 	var out []advertise.Offer
-	for vip, claim := range c.claims[key] {
+	for _, one := range c.claims[key] {
+		vip, claim := one.name, one.value
 		if claim.heldBy(service) {
 			endpoints, at := c.count(key, vip.Is4())
 			frontend := service.Frontend
@@ -150,7 +168,8 @@ func (c Claim) heldBy(s Service) bool {
 func (c *Index) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at func() string) {
 	proxy := c.services[k].Frontend.Proxy
 	byAddr := map[netip.Addr]Endpoint{}
-	for _, slice := range c.slices[k] {
+	for _, one := range c.slices[k] {
+		slice := one.value
 		if slice.IPv4 != ipv4 {
 			continue
 		}
