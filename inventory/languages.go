@@ -41,6 +41,14 @@ var lacks = map[string][]Feature{
 	"vyos":     {LinkLocal, OtherPort}, // it starts bgpd itself, and has no option for its port
 }
 
+// weighsEqually has the languages of routers that give all next hops of a route the same weight, whatever link bandwidth
+// (draft-ietf-idr-link-bandwidth) they are told. BIRD 2.0.12 does so, and FRR 8.4 weighs by it; the others were not tried.
+var weighsEqually = map[string]bool{"bird": true}
+
+// WeighsEqually reports whether a router that is configured in a language is known to give all next hops of a route the same weight,
+// whatever link bandwidth it is told.
+func WeighsEqually(language string) bool { return weighsEqually[language] }
+
 // Languages returns the values of a router's os: the languages in which its side can be written. Sorted.
 func Languages() []string { return slices.Sorted(maps.Keys(lacks)) }
 

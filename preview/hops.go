@@ -27,7 +27,7 @@ type Hops []Hop
 // Hop is one next hop.
 type Hop struct {
 	Machine string
-	Percent int // of the traffic, rounded, of a router that weighs by link bandwidth
+	Percent int // of the traffic, rounded, of a router that weighs by link bandwidth unless [inventory.WeighsEqually] has its os
 }
 
 // Weighted reports whether some get more than others.

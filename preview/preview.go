@@ -16,7 +16,7 @@ import (
 // and the subnet stand in the place of the router then.
 type Announcement struct {
 	Machine, Router string
-	Weight          uint32 // link bandwidth in bytes a second; 0: not sent
+	Weight          uint32 // link bandwidth in bytes a second; 0: not sent, or the router weighs equally
 	Worse           bool   // as the worse way: its endpoints terminate
 }
 
@@ -42,6 +42,7 @@ type Preview struct {
 	selects  []string       // the keys of labels that advertisements select Services by
 	failed   Failures
 	services []Service
+	equal    map[string]bool // the routers that weigh equally
 	links    map[netip.Prefix]inventory.Link
 	homes    map[netip.Addr][]string // of VIPs on links, until now
 	chosen   map[netip.Addr][]string // as the controller would choose them; nil: nobody has asked
@@ -92,7 +93,7 @@ func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
 
 // of plans for the machines that Nodes are identified as, and for others.
 func of(inv *inventory.Inventory, cluster Cluster, failed Failures, identify func(inventory.NodeIdentity) (inventory.Machine, error), others []inventory.Machine) *Preview {
-	preview := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels(), links: linksOf(inv), homes: cluster.Homes, owners: cluster.Owners}
+	preview := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels(), equal: equalRouters(inv), links: linksOf(inv), homes: cluster.Homes, owners: cluster.Owners}
 	for name, n := range cluster.Nodes {
 		n.Identity.Name = name
 		if m, err := identify(n.Identity); err == nil {
@@ -106,6 +107,17 @@ func of(inv *inventory.Inventory, cluster Cluster, failed Failures, identify fun
 	preview.services = cluster.Services
 	preview.announce()
 	return preview
+}
+
+// equalRouters are the routers that give all next hops the same weight, whatever they are told.
+func equalRouters(inv *inventory.Inventory) map[string]bool {
+	all := map[string]bool{}
+	for _, r := range inv.Routers {
+		if inventory.WeighsEqually(r.OS) {
+			all[r.Name] = true
+		}
+	}
+	return all
 }
 
 // announce plans all VIPs.
@@ -137,7 +149,7 @@ func (p *Preview) announce() {
 
 // With is the preview with more failures.
 func (p *Preview) With(f Failures) *Preview {
-	out := &Preview{inv: p.inv, failed: p.failed.And(f), deadNodes: maps.Clone(p.deadNodes), classes: map[class]answer{}, selects: p.selects, services: p.services,
+	out := &Preview{inv: p.inv, failed: p.failed.And(f), deadNodes: maps.Clone(p.deadNodes), classes: map[class]answer{}, selects: p.selects, equal: p.equal, services: p.services,
 		links: p.links, homes: p.homes, chosen: p.chosen, owners: p.ownersNow()} // a machine that fails has no say in homes
 	for _, m := range p.machines {
 		if f.Machines[m.name] {
@@ -264,6 +276,9 @@ func (p *Preview) ask(pool int, some []machine, offer func(node string) advertis
 	for _, m := range some {
 		hops, refused := m.reach.Of(offer(m.node), pool)
 		for _, h := range hops {
+			if p.equal[h.Router] {
+				h.Weight = 0
+			}
 			if !p.failed.Routers[h.Router] {
 				said.by = append(said.by, Announcement{m.name, h.Router, h.Weight, h.Worse})
 			}
