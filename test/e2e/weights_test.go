@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -39,10 +38,10 @@ func TestMachinesGetTrafficByTheNumberOfTheirReadyPods(t *testing.T) {
 		t.Helper()
 		for _, vip := range vips {
 			must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
-				have, err := weights(ctx, l, "tor-r1", vip)
+				have, err := l.Shares(ctx, "tor-r1", vip)
 				a, b := have["w1"], have["w2"]
 				if err == nil && (a == 0 || b == 0 || !near(a*w2, b*w1)) {
-					err = fmt.Errorf("the kernel of tor-r1 has the weights %v for %s, want %d to %d", have, vip, w1, w2)
+					err = fmt.Errorf("the kernel of tor-r1 has the shares %v for %s, want %d to %d", have, vip, w1, w2)
 				}
 				return err
 			}))
@@ -60,24 +59,5 @@ func TestMachinesGetTrafficByTheNumberOfTheirReadyPods(t *testing.T) {
 	}
 }
 
-// near reports whether two weights are the same but for what rounding them costs.
+// near reports whether two shares are the same but for what rounding them costs.
 func near(a, b int) bool { return 10*max(a, b) <= 11*min(a, b) }
-
-// weights are what the kernel of a router shares the flows to a VIP out by, by machine.
-func weights(ctx context.Context, l *lab.Lab, router string, vip netip.Addr) (map[string]int, error) {
-	routes, err := l.KernelRoutes(ctx, router)
-	byMachine := map[string]int{}
-	for _, r := range routes {
-		if r.Dst != vip.String() {
-			continue
-		}
-		for _, hop := range r.Nexthops {
-			for _, m := range l.Topology.Machines() {
-				if at := l.Topology.MachineAddress(m.Name); hop.Gateway == at.V4 || hop.Gateway == at.V6 {
-					byMachine[m.Name] = hop.Weight
-				}
-			}
-		}
-	}
-	return byMachine, err
-}

@@ -189,21 +189,42 @@ func (l *Lab) KernelRoutes(ctx context.Context, host string) ([]KernelRoute, err
 
 // NextHops returns the gateways that the kernel of a host has for exactly this
 // prefix, sorted; none when there is no such route.
-func (l *Lab) NextHops(ctx context.Context, host string, p netip.Prefix) ([]netip.Addr, error) {
-	routes, err := l.KernelRoutes(ctx, host)
-	if err != nil {
-		return nil, err
+func (l *Lab) NextHops(ctx context.Context, host string, p netip.Prefix) (hops []netip.Addr, err error) {
+	routes, err := l.routesTo(ctx, host, p)
+	for _, r := range routes {
+		hops = append(hops, r.Gateways()...)
 	}
+	slices.SortFunc(hops, netip.Addr.Compare)
+	return hops, err
+}
+
+// routesTo returns the routes that the kernel of a host has for exactly this prefix.
+func (l *Lab) routesTo(ctx context.Context, host string, p netip.Prefix) ([]KernelRoute, error) {
+	routes, err := l.KernelRoutes(ctx, host)
 	want := []string{p.String()}
 	if p.IsSingleIP() {
 		want = append(want, p.Addr().String()) // as ip prints it
 	}
-	var hops []netip.Addr
+	return slices.DeleteFunc(routes, func(r KernelRoute) bool { return !slices.Contains(want, r.Dst) }), err
+}
+
+// Shares returns the percentages of the flows to a VIP that the kernel of a router gives to the machines of its racks, rounded. It
+// has none where the router has no machine as next hop.
+func (l *Lab) Shares(ctx context.Context, router string, vip netip.Addr) (map[string]int, error) {
+	routes, err := l.routesTo(ctx, router, VIPPrefix(vip))
+	shares, total := map[string]int{}, 0
 	for _, r := range routes {
-		if slices.Contains(want, r.Dst) {
-			hops = append(hops, r.Gateways()...)
+		for _, hop := range append([]KernelRoute{r}, r.Nexthops...) {
+			for _, m := range l.Topology.Machines() {
+				if slices.Equal(l.Topology.localHops(router, vip, []string{m.Name}), []netip.Addr{hop.Gateway}) {
+					shares[m.Name] = max(hop.Weight, 1) // ip prints no weight of a single next hop
+					total += shares[m.Name]
+				}
+			}
 		}
 	}
-	slices.SortFunc(hops, netip.Addr.Compare)
-	return hops, nil
+	for m, weight := range shares {
+		shares[m] = (200*weight + total) / (2 * total)
+	}
+	return shares, err
 }

@@ -19,15 +19,21 @@ type Forecast struct {
 		LeftWithMachine, LeftWithRouter string
 	}
 	NextHops []struct {
-		Router string
-		VIPs   []netip.Addr
-		After  []struct{ Machine string }
+		Router        string
+		VIPs          []netip.Addr
+		Before, After []HopShare
 	}
 	Pods []struct {
 		From, To string // racks
 		After    []PodWay
 	}
 	RacksWithoutMachine []string
+}
+
+// HopShare is a next hop of a router, with its percentage of the flows.
+type HopShare struct {
+	Machine string
+	Percent int
 }
 
 // PodWay is a way of packets from pods of one rack to those of another; Reason is why there is none.
@@ -80,6 +86,25 @@ func (f Forecast) Hops(router string, vip netip.Addr, before []string) []string 
 		}
 	}
 	return before
+}
+
+// Shares returns the percentages of the flows to a VIP that a router gives to machines, before and after the failures; false: the
+// forecast has no change of them.
+func (f Forecast) Shares(router string, vip netip.Addr) (before, after map[string]int, changed bool) {
+	for _, c := range f.NextHops {
+		if c.Router == router && slices.Contains(c.VIPs, vip) {
+			return sharesOf(c.Before), sharesOf(c.After), true
+		}
+	}
+	return nil, nil, false
+}
+
+func sharesOf(hops []HopShare) map[string]int {
+	out := map[string]int{}
+	for _, h := range hops {
+		out[h.Machine] = h.Percent
+	}
+	return out
 }
 
 // Cut reports whether no pod of one rack reaches one of the other, one way.
