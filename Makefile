@@ -159,11 +159,15 @@ fresh: ## the demos and the tests in a minimal Debian with Go and nothing else (
 nightly: ## what takes too long for every change (SUITE=test-real: that alone)
 	@$(MAKE) --no-print-directory $(or $(SUITE),test-all soak test-real test-failures test-versions stopwatch)
 
-.PHONY: test-real
-test-real: lab-tools ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode
+# What machines with a kubelet and containerd need.
+.PHONY: real-machines
+real-machines: lab-tools
 	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config iptables
 	@$(MAKE) --no-print-directory images REGISTRY=registry.example.com/plinth VERSION=v0.1.0
 	@$(LAB) build --real
+
+.PHONY: test-real
+test-real: real-machines ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode
 	$(call step,real machines: the chart, nftables, FRR)
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real
 	$(call step,real machines: the overlay, iptables, BIRD)
@@ -222,8 +226,11 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
+# Some parts run on machines with a kubelet and containerd.
+ON_REAL = $(if $(PARTS),$(if $(filter rollouts-dual upgrades,$(subst $(comma), ,$(PARTS))),real-machines),real-machines)
+
 .PHONY: evidence
-evidence: controlplane ## measure the figures of the docs on this commit and write their tables (PARTS="agent starts": these alone); says what is older than its code
+evidence: controlplane $$(ON_REAL) ## measure the figures of the docs on this commit and write their tables (PARTS="agent starts": these alone); says what is older than its code
 	@go run -C test ./evidence $(EXEC) $(subst $(comma), ,$(PARTS))
 
 .PHONY: evidence-age

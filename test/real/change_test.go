@@ -15,9 +15,9 @@ import (
 // that two versions of one commit differ in, and rolls both programs forth and back.
 func TestAnUpgradeAndADowngradeCostNoRequest(t *testing.T) {
 	l, g := installed(t)
-	const registry, now, next = "registry.example.com/plinth/", "v0.1.0", "v0.1.0-next"
+	const registry, now, next = "registry.example.com/plinth/", Version, Version + "-next"
 	for _, m := range l.Topology.Machines() {
-		for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
+		for _, name := range programs {
 			_, err := l.InMachine(t.Context(), m.Name, "ctr", "--namespace=k8s.io", "images", "tag", "--force", registry+name+":"+now, registry+name+":"+next)
 			must(t, err)
 		}

@@ -63,8 +63,7 @@ func (o Options) topology(root string) (lab.Topology, error) {
 	if o.Release != "" {
 		return t, nil
 	}
-	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
-		archive := filepath.Join(root, "bin", "images", name+".tar")
+	for _, archive := range archives(root) {
 		if _, err := os.Stat(archive); err != nil {
 			return t, fmt.Errorf("%w: `make images` makes it", err)
 		}
@@ -194,19 +193,8 @@ func (g *Guide) Run(ctx context.Context, commands string, replace ...string) (st
 // Install goes through the guide up to a datacenter that works. The images are built
 // already, under the names that the guide gives them.
 func (g *Guide) Install(ctx context.Context) error {
-	check, err1 := g.Commands("## 1. Check the inventory")
-	tell, err2 := g.Commands("## 2. Tell the router")
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	if _, err := g.Run(ctx, check[0], "make build\n", ""); err != nil {
-		return err
-	}
-	config, err := g.Run(ctx, tell[0], "--os frr", "--os "+g.options.RouterOS)
+	err := g.Prepare(ctx)
 	if err != nil {
-		return err
-	}
-	if err := g.Lab.ConfigureRouter(ctx, "gateway", config); err != nil {
 		return err
 	}
 	if g.options.Install == "overlay" {
@@ -221,6 +209,23 @@ func (g *Guide) Install(ctx context.Context) error {
 		return err
 	}
 	return g.noAgentEnded(ctx)
+}
+
+// Prepare goes through the guide up to a router that knows its side; Plinth is not installed yet.
+func (g *Guide) Prepare(ctx context.Context) error {
+	check, err1 := g.Commands("## 1. Check the inventory")
+	tell, err2 := g.Commands("## 2. Tell the router")
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if _, err := g.Run(ctx, check[0], "make build\n", ""); err != nil {
+		return err
+	}
+	config, err := g.Run(ctx, tell[0], "--os frr", "--os "+g.options.RouterOS)
+	if err != nil {
+		return err
+	}
+	return g.Lab.ConfigureRouter(ctx, "gateway", config)
 }
 
 // noAgentEnded says which agent had to be started again: none has a reason to end.
@@ -265,9 +270,32 @@ func (g *Guide) installChart(ctx context.Context) error {
 	return err
 }
 
+// UpgradeTo has Helm install the chart of a source tree, with images of some version, or change to it; it returns once all
+// pods are of it and every machine is in order.
+func (g *Guide) UpgradeTo(ctx context.Context, source, version string) error {
+	blocks, err := g.Commands("### Or with Helm")
+	if err != nil {
+		return err
+	}
+	tags := fmt.Sprintf(" --set controller.image.tag=%s --set agent.image.tag=%s\n", version, version)
+	chart := filepath.Join(source, "deploy", "helm", "plinth")
+	if _, err := g.Run(ctx, strings.TrimSpace(blocks[0])+tags, "helm install plinth deploy/helm/plinth", "helm upgrade --install plinth "+chart); err != nil {
+		return err
+	}
+	for _, workload := range []string{"deployment/plinth-cloud-controller-manager", "daemonset/plinth-agent"} {
+		if _, err := g.Run(ctx, "kubectl -n "+lab.PlinthNamespace+" rollout status --timeout=5m "+workload); err != nil {
+			return err
+		}
+	}
+	if err := PlinthUp(ctx, g.Lab); err != nil {
+		return err
+	}
+	return g.noAgentEnded(ctx)
+}
+
 // PlinthUp waits until all of Plinth runs and every machine is in order.
 func PlinthUp(ctx context.Context, l *lab.Lab) error {
-	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
+	for _, name := range programs {
 		if err := l.WaitPods(ctx, 2*time.Minute, lab.PlinthNamespace, "app.kubernetes.io/name="+name); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -22,6 +23,7 @@ var (
 	beside  = flag.Int("beside", 0, "Services of type ClusterIP that kube-proxy has rules for besides, while VIPs are new")
 	minSync = flag.Duration("min-sync", 0, "kube-proxy's minSyncPeriod; 0: its default, a second")
 	local   = flag.Bool("local", false, "Services with externalTrafficPolicy: Local")
+	version = flag.String("kubernetes", "", "minor version of Kubernetes (1.35); empty: the newest, or that of "+components.KubernetesVariable)
 	older   = flag.String("before", "", "file of an older agent, which takes turns with the others as \"before\"")
 )
 
@@ -30,17 +32,39 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() == "" {
 		os.Exit(m.Run())
 	}
+	if *version != "" {
+		must(os.Setenv(components.KubernetesVariable, *version))
+	}
 	down() // what an earlier run that was killed has left
 	code := m.Run()
 	down()
 	os.Exit(code)
 }
 
-func down() {
-	if err := lab.Down(context.Background(), labName); err != nil {
+func down() { must(lab.Down(context.Background(), labName)) }
+
+func must(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 func modes() []string { return strings.Split(*proxies, ",") }
+
+// conditions is the end of the name of what is measured of new VIPs: all that differs from what is usual.
+func conditions() (name string) {
+	if *minSync != 0 {
+		name += fmt.Sprintf("/minSync=%v", *minSync)
+	}
+	if *beside != 0 {
+		name += fmt.Sprintf("/beside=%d", *beside)
+	}
+	if *local {
+		name += "/policy=Local"
+	}
+	if minor := os.Getenv(components.KubernetesVariable); minor != "" {
+		name += "/kubernetes=" + minor
+	}
+	return name
+}

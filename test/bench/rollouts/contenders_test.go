@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"os"
@@ -34,7 +35,8 @@ type stand struct {
 	inside string
 }
 
-func newStand(b *testing.B) *stand {
+// newLab starts Plinth, with an agent on each machine, until the benchmark ends. One that fails leaves its logs.
+func newLab(b *testing.B) *lab.Lab {
 	b.Helper()
 	t := lab.Topology{
 		Name: labName, ProxyMode: *proxyMode, StaticPods: true,
@@ -46,9 +48,25 @@ func newStand(b *testing.B) *stand {
 	}
 	l, err := lab.Start(b.Context(), t, lab.Options{Name: labName, Progress: os.Stderr})
 	check(b, err)
+	downAtEnd(b, l)
 	check(b, l.StartPlinth(b.Context(), lab.Inventory(t)))
-	s := &stand{Lab: l, b: b}
-	s.inside, err = l.InsideKubeconfig()
+	return l
+}
+
+func downAtEnd(b *testing.B, l *lab.Lab) {
+	b.Cleanup(func() {
+		if !b.Failed() {
+			check(b, l.Down(context.Background()))
+		}
+	})
+}
+
+func newStand(b *testing.B) *stand {
+	b.Helper()
+	check(b, metallb.Build(programs))
+	s := &stand{Lab: newLab(b), b: b}
+	var err error
+	s.inside, err = s.InsideKubeconfig()
 	check(b, err)
 	s.stopPlinth()
 	s.installMetalLB()

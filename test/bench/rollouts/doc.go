@@ -3,6 +3,7 @@
 //
 //	go test -C test -count=1 -run '^$' -bench . -benchtime 1x -timeout 1h ./bench/rollouts
 //	go test -C test ... ./bench/rollouts -args -proxy-mode=iptables
+//	go test -C test ... -bench DualStack ./bench/rollouts -args -rounds=5 -real -router=bird
 //
 // It is the story of test/e2e (lab.Rollouts), on four machines of one rack behind FRR and
 // BIRD, with pod routes that are neither's. MetalLB runs in native BGP mode, which announces

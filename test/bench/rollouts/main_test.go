@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"plinth.dev/plinth/test/bench/metallb"
 	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab"
 )
@@ -20,6 +19,8 @@ var (
 	rounds    = flag.Int("rounds", 1, "how often the contenders take turns; what they lost is added up")
 	requests  = flag.Int("requests", 6000, "connections to each Service in a turn, at least")
 	proxyMode = flag.String("proxy-mode", "nftables", "mode of kube-proxy: nftables or iptables")
+	onReal    = flag.Bool("real", false, "machines with a kubelet and containerd, in BenchmarkRolloutsDualStack")
+	routerOS  = flag.String("router", lab.FRR, "what the router of real machines is: frr or bird")
 )
 
 // programs is the folder of MetalLB's programs and resources.
@@ -38,9 +39,6 @@ func run(m *testing.M) (code int) {
 	if programs, err = os.MkdirTemp("", "plinth-bench-"); err == nil {
 		defer os.RemoveAll(programs)
 		err = components.Own(programs)
-	}
-	if err == nil {
-		err = metallb.Build(programs)
 	}
 	if err == nil {
 		err = lab.Down(context.Background(), labName) // what an earlier run that was killed has left
