@@ -202,7 +202,7 @@ e2e-upstream: lab-tools ## Kubernetes' own tests of LoadBalancer Services on rea
 	@go test -C test $(EXEC) -count=1 -timeout 2h -v ./upstream -args -record
 
 .PHONY: bench
-bench: controlplane ## measure what the docs give a figure for
+bench: controlplane ## measure what the docs give a figure for, but for upgrades, which need real machines
 	$(call step,planners)
 	@go test -count=1 -run '^$$' -bench . ./inventory/document ./lb/ipam ./lb/advertise ./routing ./preview ./provider/... ./cmd/plinth
 	$(call step,kernel)
@@ -216,7 +216,7 @@ bench: controlplane ## measure what the docs give a figure for
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/routes
 	$(call step,what waiting for kube-proxy's rules costs)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 90m ./bench/gate
-	$(call step,rollouts beside MetalLB)
+	$(call step,rollouts: beside MetalLB, and in both families)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/rollouts
 	$(call step,VIPs on the link beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink
@@ -227,7 +227,7 @@ bench: controlplane ## measure what the docs give a figure for
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
 # Some parts run on machines with a kubelet and containerd.
-ON_REAL = $(if $(PARTS),$(if $(filter rollouts-dual upgrades,$(subst $(comma), ,$(PARTS))),real-machines),real-machines)
+ON_REAL = $(if $(PARTS),$(if $(filter upgrades,$(subst $(comma), ,$(PARTS))),real-machines),real-machines)
 
 .PHONY: evidence
 evidence: controlplane $$(ON_REAL) ## measure the figures of the docs on this commit and write their tables (PARTS="agent starts": these alone); says what is older than its code

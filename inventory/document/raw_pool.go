@@ -84,7 +84,7 @@ type rawAdvertise struct {
 	Communities list[scalar[string]] `key:"communities"`
 	// Times that our own AS number is put before the path once more: 0 to 10. Default: 0.
 	Prepend scalar[int] `key:"prepend" form:"0..10"`
-	// Tell routers the number of ready endpoints of each machine as link bandwidth, for weighted ECMP. Default: false.
+	// Tell routers the number of ready endpoints of each machine as link bandwidth, for weighted ECMP; BIRD weighs all alike. Default: false.
 	Weighted scalar[bool] `key:"weighted"`
 }
 

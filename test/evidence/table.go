@@ -34,7 +34,7 @@ func begin(p part) string {
 
 // render prints the table of a part.
 func render(p part, r record) (string, error) {
-	t, err := template.New(p.name+".md").Funcs(template.FuncMap{"each": each, "lower": strings.ToLower, "modes": proxyModes}).ParseFS(tables, "tables/"+p.name+".md")
+	t, err := template.New(p.name+".md").Funcs(template.FuncMap{"each": each, "lower": strings.ToLower, "modes": proxyModes, "older": func() string { return older }}).ParseFS(tables, "tables/"+p.name+".md")
 	if err != nil {
 		return "", err
 	}

@@ -14,14 +14,6 @@ type Connections struct {
 	Stalled int // excused: nobody can tell, since this machine stood still meanwhile
 }
 
-// Excused is the share of those that are excused, from 0 to 1.
-func (c Connections) Excused() float64 {
-	if c.Opened == 0 {
-		return 0
-	}
-	return float64(c.Cut+c.Stalled) / float64(c.Opened)
-}
-
 // Tally is what became of connections, by the name of the result.
 type Tally map[string]Connections
 
@@ -42,10 +34,14 @@ func (t Tally) Into(all *Results) {
 	}
 }
 
-// TooManyExcused is an error where so large a share of a result's connections is excused that the rest says little.
+// TooManyExcused is an error where none of a result's connections were opened, or where so large a share of them is
+// excused, from 0 to 1, that the rest says little.
 func (t Tally) TooManyExcused(most float64) error {
 	for _, name := range slices.Sorted(maps.Keys(t)) {
-		if c := t[name]; c.Excused() > most {
+		switch c := t[name]; {
+		case c.Opened == 0:
+			return fmt.Errorf("%s: no connection was opened", name)
+		case float64(c.Cut+c.Stalled) > most*float64(c.Opened):
 			return fmt.Errorf("%s: of %d connections %d were cut and %d stalled, more than %.0f %%", name, c.Opened, c.Cut, c.Stalled, 100*most)
 		}
 	}

@@ -21,12 +21,17 @@ func TestConnectionsOfAllRoundsAreAddedUp(t *testing.T) {
 }
 
 func TestWhereTooManyConnectionsAreExcusedTheRestSaysLittle(t *testing.T) {
-	all := Tally{"none": {}, "few": {Opened: 200, Cut: 1, Stalled: 1}}
+	all := Tally{"few": {Opened: 200, Cut: 1, Stalled: 1}}
 	if err := all.TooManyExcused(0.01); err != nil {
 		t.Error(err)
 	}
 	all.Add("few", Connections{Stalled: 1})
 	if err := all.TooManyExcused(0.01); err == nil || !strings.Contains(err.Error(), "few: of 200 connections 1 were cut and 2 stalled") {
+		t.Error(err)
+	}
+	all.Add("none", Connections{})
+	all.Add("few", Connections{Opened: 200})
+	if err := all.TooManyExcused(0.01); err == nil || err.Error() != "none: no connection was opened" {
 		t.Error(err)
 	}
 }

@@ -130,7 +130,7 @@ func (s *stand) change(way, source, version string, vips map[corev1.ServiceExter
 	begun := time.Now()
 	check(s.b, s.g.UpgradeTo(ctx, source, version))
 	took := time.Since(begun)
-	s.images(ctx, version)
+	check(s.b, lab.Within(ctx, time.Minute, func(ctx context.Context) error { return s.images(ctx, version) }))
 	time.Sleep(watched)
 	for policy, all := range clients {
 		name := fmt.Sprintf("%s/%s/%s/%s", way, *proxyMode, *routerOS, policy)
@@ -143,12 +143,13 @@ func (s *stand) change(way, source, version string, vips map[corev1.ServiceExter
 	}
 }
 
-// images makes sure that all of Plinth's pods run the images of a version.
-func (s *stand) images(ctx context.Context, version string) {
-	s.b.Helper()
+// images says which of Plinth's pods runs no image of a version. One of before may take a while to end.
+func (s *stand) images(ctx context.Context, version string) error {
 	out, err := s.g.Run(ctx, "kubectl -n "+lab.PlinthNamespace+` get pods --field-selector=status.phase=Running -o jsonpath='{range .items[*]}{.spec.containers[0].image}{"\n"}{end}'`)
-	check(s.b, err)
-	check(s.b, allOf(out, version))
+	if err != nil {
+		return err
+	}
+	return allOf(out, version)
 }
 
 func check(b *testing.B, err error) {
