@@ -227,7 +227,7 @@ bench: controlplane ## measure what the docs give a figure for, but for upgrades
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
 # Some parts run on machines with a kubelet and containerd.
-ON_REAL = $(if $(PARTS),$(if $(filter upgrades,$(subst $(comma), ,$(PARTS))),real-machines),real-machines)
+ON_REAL = $(if $(PARTS),$(if $(filter upgrades rollouts-dual,$(subst $(comma), ,$(PARTS))),real-machines),real-machines)
 
 .PHONY: evidence
 evidence: controlplane $$(ON_REAL) ## measure the figures of the docs on this commit and write their tables (PARTS="agent starts": these alone); says what is older than its code

@@ -111,6 +111,17 @@ var parts = []part{
 		code: slices.Concat(labCode, []string{"test/bench/metallb", "test/bench/rollouts"}),
 	},
 	{
+		name: "rollouts-dual",
+		page: figures,
+		runs: [][]string{
+			{"-C", "test", "-bench", "^BenchmarkRolloutsDualStack$", "-benchtime", "1x", "-timeout", "1h", "./bench/rollouts", "-args", "-rounds=5"},
+			{"-C", "test", "-bench", "^BenchmarkRolloutsDualStack$", "-benchtime", "1x", "-timeout", "1h", "./bench/rollouts", "-args", "-rounds=5", "-proxy-mode=iptables"},
+			{"-C", "test", "-bench", "^BenchmarkRolloutsDualStack$", "-benchtime", "1x", "-timeout", "1h", "./bench/rollouts", "-args", "-rounds=5", "-real"},
+			{"-C", "test", "-bench", "^BenchmarkRolloutsDualStack$", "-benchtime", "1x", "-timeout", "1h", "./bench/rollouts", "-args", "-rounds=5", "-real", "-proxy-mode=iptables", "-router=bird"},
+		},
+		code: slices.Concat(labCode, controllerCode, []string{"deploy/helm", "docs/guides/install.md", "test/bench/rollouts", "test/real"}),
+	},
+	{
 		name: "upgrades",
 		page: figures,
 		runs: [][]string{

@@ -24,6 +24,10 @@ func proxyModes() []string { return []string{"nftables", "iptables"} }
 // each lists what a row has a column for.
 func each(columns ...string) []string { return columns }
 
+// words has a figure's name as words: "real machines, FRR, DaemonSet, `Local`".
+var words = strings.NewReplacer("lab/", "lab, ", "real/", "real machines, ", "/both", ", FRR and BIRD", "/frr", ", FRR", "/bird", ", BIRD",
+	"deployment-", "Deployment, ", "daemonset-", "DaemonSet, ", "local", "`Local`", "cluster", "`Cluster`")
+
 // end closes the place of a table.
 const end = "<!-- /evidence -->\n"
 
@@ -34,7 +38,7 @@ func begin(p part) string {
 
 // render prints the table of a part.
 func render(p part, r record) (string, error) {
-	t, err := template.New(p.name+".md").Funcs(template.FuncMap{"each": each, "lower": strings.ToLower, "modes": proxyModes, "older": func() string { return older }}).ParseFS(tables, "tables/"+p.name+".md")
+	t, err := template.New(p.name+".md").Funcs(template.FuncMap{"each": each, "lower": strings.ToLower, "modes": proxyModes, "words": words.Replace, "older": func() string { return older }}).ParseFS(tables, "tables/"+p.name+".md")
 	if err != nil {
 		return "", err
 	}
