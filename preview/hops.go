@@ -19,7 +19,7 @@ type HopChange struct {
 // OnLink reports whether it is machines of a link that change, and not next hops of a router.
 func (c HopChange) OnLink() bool { return strings.HasPrefix(c.Router, linkPrefix) }
 
-// Hops are the next hops that a router has for a VIP: those that announce it to it, without the
+// Hops are the next hops that a router has for a VIP: of those that announce the longest prefix to it, without the
 // worse ones where there are others. Where they are announced with unequal attributes, which of them
 // it takes is for its own rules.
 type Hops []Hop
@@ -48,17 +48,20 @@ func (h Hops) String() string {
 	return strings.Join(all, ", ")
 }
 
-// hopsOf are the next hops by router.
+// hopsOf are the next hops by router: of those that announce the longest prefix, those that are not the worse way, if there are any.
 func hopsOf(v VIP) map[string]Hops {
-	byRouter := map[string][]Announcement{}
-	good := map[string]bool{}
+	byRouter, best := map[string][]Announcement{}, map[string]Announcement{}
 	for _, a := range v.By {
 		byRouter[a.Router] = append(byRouter[a.Router], a)
-		good[a.Router] = good[a.Router] || !a.Worse
+		if b, known := best[a.Router]; !known || a.Hop.Compare(b.Hop) < 0 {
+			best[a.Router] = a
+		}
 	}
 	out := map[string]Hops{}
 	for router, all := range byRouter {
-		out[router] = hopsAmong(slices.DeleteFunc(all, func(a Announcement) bool { return a.Worse && good[router] }))
+		out[router] = hopsAmong(slices.DeleteFunc(all, func(a Announcement) bool {
+			return a.Bits < best[router].Bits || a.Worse != best[router].Worse
+		}))
 	}
 	return out
 }

@@ -151,7 +151,7 @@ func (p *Preview) owned(vip *onLink, seg advertise.Segment, addr netip.Addr) VIP
 		out.Reasons = notOwning(seg.Machines, linkVIP, none)
 		return out
 	}
-	out.By = []Announcement{{Machine: owner, Router: linkPrefix + vip.link.Subnet.String()}}
+	out.By = []Announcement{{owner, advertise.Hop{Router: linkPrefix + vip.link.Subnet.String()}}}
 	others := slices.DeleteFunc(slices.Clone(seg.Machines), func(m advertise.Neighbor) bool { return m.Name == owner })
 	out.Reasons = notOwning(others, linkVIP, lb.NotOwner)
 	out.Able = seg.Able(linkVIP)

@@ -13,6 +13,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // homeText is a subnet without a router that two racks are on; one of them is on another subnet, too.
@@ -102,7 +103,7 @@ func TestAVIPOnALinkIsAnsweredForByItsOwner(t *testing.T) {
 		}
 	}
 	v, _ := Of(homeWith(t), homeCluster(), Failures{}).VIP(netip.MustParseAddr("192.168.1.200"))
-	if want := []Announcement{{Machine: "nuc2", Router: "link 192.168.1.0/24"}}; !slices.Equal(v.By, want) || !v.By[0].OnLink() || !slices.Equal(v.Able, []string{"nuc1", "nuc2", "pi1"}) {
+	if want := []Announcement{{"nuc2", advertise.Hop{Router: "link 192.168.1.0/24"}}}; !slices.Equal(v.By, want) || !v.By[0].OnLink() || !slices.Equal(v.Able, []string{"nuc1", "nuc2", "pi1"}) {
 		t.Errorf("%+v", v)
 	}
 }

@@ -89,7 +89,16 @@ type VIPChange struct {
 
 // Shifts reports whether others announce the VIP than before. Where not, one machine of a link is left
 // that can answer for it.
-func (c VIPChange) Shifts() bool { return !slices.Equal(c.Was.By, c.Is.By) }
+func (c VIPChange) Shifts() bool {
+	if slices.Equal(c.Was.By, c.Is.By) {
+		return false
+	}
+	same := func(a, b Announcement) bool {
+		a.Bits, b.Bits, a.Order, b.Order = 0, 0, 0, 0 // these count where next hops differ for them
+		return a == b
+	}
+	return !slices.EqualFunc(c.Was.By, c.Is.By, same) || !maps.EqualFunc(hopsOf(c.Was), hopsOf(c.Is), slices.Equal[Hops])
+}
 
 // PodChange is a path of pods that is another one.
 type PodChange struct {

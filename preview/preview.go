@@ -13,11 +13,10 @@ import (
 )
 
 // Announcement is a machine that tells a router of a VIP, or that answers for it on a link: "link"
-// and the subnet stand in the place of the router then.
+// and the subnet stand in the place of the router then, and it has no prefix and no weight.
 type Announcement struct {
-	Machine, Router string
-	Weight          uint32 // link bandwidth in bytes a second; 0: not sent, or the router weighs equally
-	Worse           bool   // as the worse way: its endpoints terminate
+	Machine       string
+	advertise.Hop // Weight is 0, too, where the router weighs equally
 }
 
 // VIP is an address in use, and its announcements.
@@ -206,15 +205,9 @@ func merged(a, b []Announcement) []Announcement {
 	return slices.CompactFunc(out, func(a, b Announcement) bool { return a.Machine == b.Machine && a.Router == b.Router })
 }
 
-// compare puts of one machine and router that first which a router is told.
-func (a Announcement) compare(announcement Announcement) int {
-	worse := func(a Announcement) int {
-		if a.Worse {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(a.Machine, announcement.Machine), cmp.Compare(a.Router, announcement.Router), cmp.Compare(worse(a), worse(announcement)), cmp.Compare(announcement.Weight, a.Weight))
+// compare sorts by machine and router, and puts first what a router goes by.
+func (a Announcement) compare(b Announcement) int {
+	return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router), a.Hop.Compare(b.Hop))
 }
 
 // answer returns the decision of all machines on a VIP of a Service.
@@ -280,7 +273,7 @@ func (p *Preview) ask(pool int, some []machine, offer func(node string) advertis
 				h.Weight = 0
 			}
 			if !p.failed.Routers[h.Router] {
-				said.by = append(said.by, Announcement{m.name, h.Router, h.Weight, h.Worse})
+				said.by = append(said.by, Announcement{m.name, h})
 			}
 		}
 		for i, r := range refused {

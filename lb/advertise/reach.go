@@ -21,6 +21,19 @@ type Hop struct {
 	Router string
 	Weight uint32 // link bandwidth in bytes a second; 0: not sent
 	Worse  bool   // as the worse way: its endpoints terminate
+	Bits   int    // of the prefix: a router goes by the longest
+	Order  int    // of the advertisement among those of the pool
+}
+
+// Compare puts first, of what one machine tells one router of a VIP, also of several Services that share it, what the router goes by.
+func (h Hop) Compare(o Hop) int {
+	worse := func(h Hop) int {
+		if h.Worse {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(o.Bits, h.Bits), cmp.Compare(worse(h), worse(o)), cmp.Compare(h.Order, o.Order), cmp.Compare(o.Weight, h.Weight))
 }
 
 // Of returns how the machine announces an offer's VIP, sorted by router, and the reasons why it does
@@ -35,17 +48,20 @@ func (r Reach) Of(o Offer, pool int) (hops []Hop, refused []Refusal) {
 	for i, s := range r.input.sessions {
 		for _, c := range candidates {
 			if r.input.announces(i, c) {
-				hops = appendNew(hops, Hop{s.Router, c.bandwidth, c.demotion != ""})
+				hops = appendHop(hops, Hop{s.Router, c.bandwidth, c.demotion != "", c.prefix.Bits(), c.order})
 			}
 		}
 	}
 	return hops, refused
 }
 
-// appendNew appends a hop unless the last one is to the same router: sessions are sorted by
-// router, and candidates as the attributes count.
-func appendNew(hops []Hop, h Hop) []Hop {
+// appendHop appends a hop, or puts it in the place of the last one, if that is to the same router and counts less: sessions are
+// sorted by router.
+func appendHop(hops []Hop, h Hop) []Hop {
 	if n := len(hops); n > 0 && hops[n-1].Router == h.Router {
+		if h.Compare(hops[n-1]) < 0 {
+			hops[n-1] = h
+		}
 		return hops
 	}
 	return append(hops, h)
