@@ -18,7 +18,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
@@ -33,13 +32,6 @@ import (
 )
 
 const (
-	// A connection that went silent is noticed within the sum of these, in seconds;
-	// client-go's own defaults are 30 and 15.
-	readIdleSeconds, pingSeconds = "10", "5"
-
-	// requests a second to the API server: an agent watches, and seldom writes
-	rate, burst = 20, 40
-
 	headerTimeout = 5 * time.Second
 
 	// garbage is collected when the heap has grown by this percentage: the agent
@@ -154,22 +146,11 @@ func logHandler(out io.Writer, level, format string) (slog.Handler, error) {
 }
 
 func connect(kubeconfig string) (kubernetes.Interface, error) {
-	for k, v := range map[string]string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS": readIdleSeconds, "HTTP2_PING_TIMEOUT_SECONDS": pingSeconds} {
-		if os.Getenv(k) == "" {
-			if err := os.Setenv(k, v); err != nil {
-				return nil, err
-			}
-		}
-	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("how to reach the API server: %w", err)
 	}
-	config.QPS, config.Burst = rate, burst
-	config.UserAgent = "plinth-agent " + rest.DefaultKubernetesUserAgent()
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return kubernetes.NewForConfig(config)
+	return agent.NewClient(config)
 }
 
 // listenEvery is how often an agent tries to listen at an address that is taken.

@@ -138,19 +138,24 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.outside.table.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	a.sources.Start(work)
-	go a.kubeProxy.health.Run(work)
-	go a.kubeProxy.gate.Run(work)
-	go a.reporting.writer.Run(work)
+	a.begin(work)
 	a.disk.saver.Start(work)
-	if a.outside.links != nil {
-		a.outside.links.Begin(work)
-		go a.outside.owners.Run(work)
-	}
 	a.schedule.timer = time.NewTimer(0)
 	defer a.schedule.timer.Stop()
 	a.loop(ctx, kernelEvents)
 	return a.shutdown(work, kernelEvents)
+}
+
+// begin starts what runs beside the loop until the context ends, but for the writer of the state directory.
+func (a *Agent) begin(ctx context.Context) {
+	a.sources.Start(ctx)
+	go a.kubeProxy.health.Run(ctx)
+	go a.kubeProxy.gate.Run(ctx)
+	go a.reporting.writer.Run(ctx)
+	if a.outside.links != nil {
+		a.outside.links.Begin(ctx)
+		go a.outside.owners.Run(ctx)
+	}
 }
 
 // restore takes up what the process before this one left, if it was of this Node and
