@@ -249,7 +249,7 @@ $(LINTERS) &: go.mod lint/go.mod lint/vet/main.go
 SPELT = routeros,adress,maintainance
 
 # All that tests are tagged with.
-TAGS = privileged,timing,slow,chaos,samples
+TAGS = privileged,timing,slow,chaos,samples,fleet
 
 .PHONY: lint
 lint: export GOGC := 400

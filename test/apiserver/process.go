@@ -131,6 +131,9 @@ func (p *Process) Kill() {
 // Pid is the number of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
+// Pids are the numbers of the processes of the API server and of its datastore.
+func (s *Server) Pids() (server, store int) { return s.server.Pid(), s.store.Pid() }
+
 // Terminate asks the program to end, and waits until it has.
 func (p *Process) Terminate() {
 	p.t.Helper()

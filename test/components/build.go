@@ -61,6 +61,11 @@ func GoBuild(ctx context.Context, folder string, args ...string) error {
 	return goTool(ctx, folder, []string{"CGO_ENABLED=0"}, append([]string{"build", "-trimpath"}, args...)...)
 }
 
+// GoTest builds the tests of a package of a folder, without running them, into a static binary.
+func GoTest(ctx context.Context, folder string, args ...string) error {
+	return goTool(ctx, folder, []string{"CGO_ENABLED=0"}, append([]string{"test", "-c", "-vet=off", "-trimpath"}, args...)...)
+}
+
 func goTool(ctx context.Context, folder string, env []string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder

@@ -2,6 +2,7 @@
 package procfs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,21 +43,33 @@ func Of(pid int) (u Usage, err error) {
 }
 
 func memory(pid int) (all, private float64, err error) {
+	all, err1 := status(pid, "VmRSS")
+	private, err2 := status(pid, "RssAnon")
+	return all, private, errors.Join(err1, err2)
+}
+
+// Peak is the most memory that a process had resident since its start or the latest ResetPeak, in MiB.
+func Peak(pid int) (float64, error) { return status(pid, "VmHWM") }
+
+// ResetPeak begins a new measurement of Peak.
+func ResetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0) // proc(5): resets the "high water mark"
+}
+
+// status reads an amount of memory from a line of a process's status, in MiB.
+func status(pid int, name string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	for name, to := range map[string]*float64{"VmRSS": &all, "RssAnon": &private} {
-		_, rest, there := strings.Cut(string(text), "\n"+name+":")
-		words := strings.Fields(rest)
-		if !there || len(words) == 0 {
-			return 0, 0, fmt.Errorf("process %d has no %s: it has ended", pid, name)
-		}
-		kib, err := strconv.ParseFloat(words[0], 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("process %d: %s: %w", pid, name, err)
-		}
-		*to = kib / 1024
+	_, rest, there := strings.Cut(string(text), "\n"+name+":")
+	words := strings.Fields(rest)
+	if !there || len(words) == 0 {
+		return 0, fmt.Errorf("process %d has no %s: it has ended", pid, name)
 	}
-	return all, private, nil
+	kib, err := strconv.ParseFloat(words[0], 64)
+	if err != nil {
+		return 0, fmt.Errorf("process %d: %s: %w", pid, name, err)
+	}
+	return kib / 1024, nil
 }
