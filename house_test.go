@@ -48,6 +48,7 @@ var floors = map[string]int{
 	"provider/cluster":             4,
 	"provider/stock":               4,
 	"provider/volume":              4,
+	"provider/directory":           3,
 	"inventory/source":             3,
 	"preview":                      3,
 	"doctor/machine":               3,
@@ -123,7 +124,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/agent/report", "provider/agent/watch", "provider/agent/agenttest", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
+		"provider", "provider/admission", "provider/agent", "provider/agent/link", "provider/agent/offers", "provider/agent/plan", "provider/agent/report", "provider/agent/watch", "provider/agent/agenttest", "provider/claim", "provider/cluster", "provider/directory", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

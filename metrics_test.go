@@ -27,7 +27,7 @@ const metricsIntroduction = `# Metrics
 <!-- generated from the sources by make generate -->
 
 Both programs serve them at ` + "`/metrics`" + `: the agent at its ` + "`--listen`" + `, the controller at its ` + "`--secure-port`" + `, where it stands beside what
-the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_nodes\"}`, also `plinth_loadbalancer` and `plinth_volumes`, `rest_client_*`, `leader_election_*`" + ` and others). What
+the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_nodes\"}`, also `plinth_loadbalancer`, `plinth_volumes` and `plinth_directory`, `rest_client_*`, `leader_election_*`" + ` and others). What
 ` + "`reason`" + ` can be is listed in [reasons](reasons.md). Of the controllers only the leader has ` + "`plinth_*`" + `, but for ` + "`plinth_build_info`" + `.
 
 ## What to alert on

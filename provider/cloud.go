@@ -17,6 +17,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/cluster"
+	"plinth.dev/plinth/provider/directory"
 	"plinth.dev/plinth/provider/event"
 	"plinth.dev/plinth/provider/installation"
 	"plinth.dev/plinth/provider/node"
@@ -119,6 +120,11 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	c.vips.Use(vip.Cluster{
 		Client: c.client, Informers: factory, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,
 	})
+	// It is none of --controllers: a directory that nobody keeps would be left to grow old.
+	nodeDirectory := &directory.Controller{Client: c.client, Namespace: c.options.Namespace, Log: c.log}
+	if err := nodeDirectory.Start(wait.ContextForChannel(c.stop), nodes); err != nil {
+		c.log.Error("cannot keep the directory of Nodes", "err", err)
+	}
 }
 
 // trim sets the transforms by which informers keep only the fields that are read.

@@ -55,7 +55,7 @@ func clusterThatHas(t *testing.T, inv *inventory.Inventory, lists map[string]any
 	inForce := inForceOf(inv)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, known := lists[r.URL.Path]
-		if r.URL.Path == "/api/v1/namespaces/kube-system/configmaps" && r.URL.Query().Get("labelSelector") == "plinth.dev/accepted" {
+		if r.URL.Path == "/api/v1/namespaces/kube-system/configmaps" && strings.HasPrefix(r.URL.Query().Get("labelSelector"), "plinth.dev/accepted") {
 			answer, known = inForce, true
 		}
 		if !known {

@@ -108,7 +108,7 @@ func latest(edits chan Edit, e Edit) {
 // watchStored sends when the accepted ConfigMaps may not be those that the reconciler knows.
 func (r *Reconciler) watchStored(ctx context.Context, stored chan<- struct{}) error {
 	informer := coreinformers.NewFilteredConfigMapInformer(r.Client, r.Namespace, resync, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = LabelAccepted })
+		func(o *metav1.ListOptions) { o.LabelSelector = selectAccepted })
 	err := informer.SetTransform(withoutContent)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {
 // load reads the accepted inventory. One list is of one moment: of etcd's, not of a cache that may
 // lag behind it.
 func (s acceptedStore) load(ctx context.Context) (accepted, error) {
-	list, err := s.maps().List(ctx, metav1.ListOptions{LabelSelector: LabelAccepted})
+	list, err := s.maps().List(ctx, metav1.ListOptions{LabelSelector: selectAccepted})
 	if err != nil {
 		return accepted{}, fmt.Errorf("reading the accepted inventory: %w", err)
 	}

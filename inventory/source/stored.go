@@ -19,13 +19,20 @@ import (
 // the slices that are in force. Only that one's write is the commit of a generation.
 const (
 	AcceptedName         = "plinth-accepted"       // the ConfigMap that lists the slices
-	LabelAccepted        = "plinth.dev/accepted"   // on each of them: the inventory's name
+	LabelAccepted        = "plinth.dev/accepted"   // on each of them: the inventory's name; or OfDirectory
 	AnnotationGeneration = "plinth.dev/generation" // of the last change of that ConfigMap
 
 	keyInventory = "inventory.yaml"
 	keyRacks     = "racks"    // of the common one: "<rack> <generation of its slice>", a line each
 	keyPrevious  = "previous" // of the common one: what racks was in the generation before
 )
+
+// OfDirectory is what [LabelAccepted] says on ConfigMaps of package directory, which are no part of the accepted inventory. They bear it so that a
+// leader of a version without that package deletes them, for it would let them grow old. No inventory can be called so.
+const OfDirectory = "plinth_nodes"
+
+// selectAccepted selects the ConfigMaps of the accepted inventory.
+const selectAccepted = LabelAccepted + "," + LabelAccepted + "!=" + OfDirectory
 
 // PreviousName is the ConfigMap that has [AcceptedName] as it was in the generation before. It is read where
 // that one is gone or spoilt, and nowhere else: to programs that do not know it, it is one that is not listed.

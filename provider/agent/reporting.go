@@ -125,7 +125,7 @@ func (a *Agent) publish() {
 	status := &report.Status{
 		Place: report.Place{Node: a.o.NodeName},
 		State: report.State{
-			WaitingFor: a.waiting.what, Ready: a.planned.once, FromDisk: a.planned.once && !a.known.live, Unread: a.reporting.unread.Sentences(),
+			WaitingFor: a.waiting.what, Ready: a.planned.once, FromDisk: a.planned.once && !a.known.live, WatchesNodes: a.sources.WatchesNodes(), Unread: a.reporting.unread.Sentences(),
 			Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().Counts().Numbers(),
 		},
 		Lists: report.Lists{Links: a.outside.links.Status()},

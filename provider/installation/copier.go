@@ -75,7 +75,7 @@ func (c copier) own(ctx context.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.from)) {
 		cm := c.from[name]
-		kept := cm.Labels[source.LabelAccepted] != "" || name == claim.ReleasedName || name == source.StatusName
+		kept := cm.Labels[source.LabelAccepted] != "" && cm.Labels[source.LabelAccepted] != source.OfDirectory || name == claim.ReleasedName || name == source.StatusName
 		if !kept || name == source.AcceptedName {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,4 +59,18 @@ func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing
 		}
 	}
 	must(t, left)
+}
+
+// TestNoAgentWatchesOtherNodes: all learn of them from the directory that the controller keeps, with the rights that they are deployed with.
+func TestNoAgentWatchesOtherNodes(t *testing.T) {
+	l := story.Shared(t)
+	for _, machine := range l.Topology.Machines() {
+		must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+			metrics, err := l.AgentMetrics(ctx, machine.Name)
+			if err == nil && !strings.Contains(metrics, "\nplinth_agent_watches_nodes 0\n") {
+				err = fmt.Errorf("the agent of %s watches Nodes, or does not say", machine.Name)
+			}
+			return err
+		}))
+	}
 }

@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/directory"
 	"plinth.dev/plinth/routing"
 )
 
@@ -35,10 +35,7 @@ func NodeOf(obj any) Node {
 	node := obj.(*corev1.Node)
 	_, excluded := node.Labels[corev1.LabelNodeExcludeBalancers]
 	out := Node{
-		Node: routing.Node{
-			Name: node.Name, ProviderID: node.Spec.ProviderID, Rack: node.Labels[inventory.LabelRack], Created: node.CreationTimestamp.UTC(),
-			Addresses: internalAddresses(node), PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs),
-		},
+		Node:     directory.NodeOf(node),
 		Identity: inventory.NodeIdentity{ProviderID: node.Spec.ProviderID, SystemUUID: inventory.ReportedUUID(node.Status.NodeInfo.SystemUUID), Name: node.Name},
 		Excluded: excluded,
 	}
@@ -49,15 +46,6 @@ func NodeOf(obj any) Node {
 		case corev1.NodeReady:
 			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, ShuttingDown)
 		default: // the kubelet's, or a stranger's
-		}
-	}
-	return out
-}
-
-func internalAddresses(n *corev1.Node) (out []netip.Addr) {
-	for _, a := range n.Status.Addresses {
-		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-			out = append(out, addr.Unmap())
 		}
 	}
 	return out

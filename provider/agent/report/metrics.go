@@ -97,12 +97,13 @@ var (
 	rulesLost     = prometheus.NewDesc("plinth_agent_proxy_rules_lost", "VIPs whose rules of kube-proxy were there, and are gone; where another machine serves them they are not announced.", nil, nil)
 	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
 	notRead       = prometheus.NewDesc("plinth_agent_newer_format", "1 while a newer version has stored what this agent does not read; /status names it, and what was known before stays in force.", nil, nil)
+	watchesNodes  = prometheus.NewDesc("plinth_agent_watches_nodes", "1 while the agent watches other Nodes itself, which costs the API server more, since the directory of Nodes lacks some that it needs.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, rulesLost, waiting, notRead, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, rulesLost, waiting, notRead, fromDisk, watchesNodes} {
 		ch <- d
 	}
 	link.Describe(ch)
@@ -138,6 +139,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	gauge(waiting, number(status.WaitingFor != ""))
 	gauge(notRead, number(len(status.Unread) > 0))
 	gauge(fromDisk, number(status.FromDisk))
+	gauge(watchesNodes, number(status.WatchesNodes))
 	gauge(badSettings, float64(len(status.basis.Settings)))
 	gauge(routesWanted, float64(status.basis.Reached.Want))
 	gauge(routesHeld, float64(status.basis.Reached.Have))

@@ -40,6 +40,7 @@ type State struct {
 	Ready        bool      `json:"ready"`
 	WaitingFor   string    `json:"waitingFor,omitempty"`
 	FromDisk     bool      `json:"fromDisk"`         // the API server has not told all yet
+	WatchesNodes bool      `json:"watchesNodes"`     // other Nodes, since the directory lacks some
 	Unread       []string  `json:"unread,omitempty"` // what a newer version stored: what was known of it before stays in force
 	ProxyHealthy bool      `json:"proxyHealthy"`
 	Draining     bool      `json:"draining"`

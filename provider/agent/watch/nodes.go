@@ -49,6 +49,19 @@ func (s *Sources) followNodes(ctx context.Context, labels string) {
 	go follow(own, next, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
 
+// stopFollowingNodes lets go of all Nodes but this machine's.
+func (s *Sources) stopFollowingNodes() {
+	if s.following.nodes {
+		s.following.stopNodes()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.following.nodes = false; s.caches.nodes != nil || s.caches.nextNodes != nil {
+		s.caches.nodes, s.caches.nextNodes = nil, nil
+		s.forgetOrder()
+	}
+}
+
 // NodeStore is the store that the API server's answers about the other Nodes go to; nil: no Nodes are followed.
 func (s *Sources) NodeStore() cache.ReflectorStore {
 	s.mu.Lock()
@@ -63,12 +76,12 @@ func (s *Sources) NodeStore() cache.ReflectorStore {
 // the API server has lost its store, or has an old one. Pods run on for all that. A Node
 // that is deleted, and so told of one by one, goes in any case.
 func (s *Sources) believeNodes(from *objectCache[*routing.Node], there map[string]bool) bool {
-	own := there[s.nodeName]
+	own := there[s.nodeName] && !s.isDoubted(time.Now())
 	if from == s.caches.nodes || from == s.caches.nextNodes {
 		s.doubt.listed = !own
 	}
 	if !own {
-		s.log.Warn("kept routes to Nodes that a list lacks, since it lacks this machine's own as well", "nodes", len(there))
+		s.log.Warn("kept routes to Nodes that a list lacks, since it lacks this machine's own as well, or that was gone of late", "nodes", len(there))
 	}
 	return own
 }
@@ -144,9 +157,9 @@ func (s *Sources) nodeChanged(from *objectCache[*routing.Node], name string, now
 }
 
 // neighbourhood selects the Nodes that are needed now, whatever mode is to come.
-func (s *Sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
+func (s *Sources) neighbourhood(inv *inventory.Inventory) hood {
 	st, _ := s.Transition.At(time.Now())
-	return neighbourhood(inv, st.Needed(), s.following.rack)
+	return hoodOf(inv, st.Needed(), s.following.rack)
 }
 
 func (s *Sources) nodesAre(labels string) bool {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +29,8 @@ type Timing struct {
 	Grace  time.Duration // for Nodes that no list has, once this machine's own is back
 	Secret time.Duration // for a Secret that the API server says nothing of
 	Trial  time.Duration // [source.TrialGrace]
+
+	Directory time.Duration // for what the directory of Nodes lacks
 }
 
 // Sources keep up with all that the API server says and a plan needs.
@@ -51,6 +52,8 @@ type Sources struct {
 	known    plan.Node // as last seen: its deletion changes nothing that is announced
 	version  plan.Version
 	order    order
+
+	published published
 
 	// Set before Start, and not changed after.
 	Timing   Timing
@@ -89,6 +92,7 @@ type following struct {
 	nodes         bool
 	nodeLabels    string
 	stopNodes     context.CancelFunc
+	stopInPools   context.CancelFunc // nil: those of the directory are known
 	stopSecret    map[string]context.CancelFunc
 }
 
@@ -100,7 +104,7 @@ const secretPatience = 5 * time.Second
 func New(log *slog.Logger, client kubernetes.Interface, namespace, nodeName string, changed func()) *Sources {
 	sources := &Sources{
 		log: log, client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: accepted{lastSeen: time.Now()},
-		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace}, index: offers.NewIndex(), order: order{moved: map[string]*routing.Node{}},
+		Transition: plan.ModeTransition{Pause: plan.TransitionPause}, Timing: Timing{graceAfterDoubt, secretPatience, source.TrialGrace, directoryPatience}, index: offers.NewIndex(), order: order{moved: map[string]*routing.Node{}},
 		taken: ofPools{departed: departed{since: map[netip.Prefix]time.Time{}}}, caches: caches{secrets: map[string]*objectCache[map[string][]byte]{}},
 		following: following{stopSecret: map[string]context.CancelFunc{}},
 	}
@@ -116,8 +120,7 @@ func New(log *slog.Logger, client kubernetes.Interface, namespace, nodeName stri
 		sources.index.ClaimChanged(key, old, now)
 		sources.unread.claim(key, now)
 	}
-	sources.caches.inPools = newCache("nodes", &sources.mu, reduceTaken, changed)
-	sources.caches.inPools.change = sources.takenChanged
+	sources.caches.inPools, sources.published.index = sources.nextInPools(), sources.newIndex()
 	sources.caches.self.change = func(_ string, old, now *plan.Node) {
 		if now != nil && now.Name == nodeName {
 			sources.selfSeen(old, *now)
@@ -134,7 +137,7 @@ func (s *Sources) Start(ctx context.Context) {
 	go follow(ctx, s.caches.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
 	s.followServices(ctx, s.restored.serviceLabels())
 	go follow(ctx, s.caches.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
-	go follow(ctx, s.caches.inPools, s.client.CoreV1().Nodes(), &corev1.Node{}, lb.InPoolLabel, "")
+	s.followIndex(ctx)
 	go follow(ctx, s.caches.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 
@@ -146,6 +149,7 @@ func (s *Sources) Adjust(ctx context.Context) {
 	if rack != "" && rack != s.following.rack {
 		s.followRack(ctx, rack)
 	}
+	s.adjustInPools(ctx)
 	if inv == nil {
 		return
 	}
@@ -153,18 +157,7 @@ func (s *Sources) Adjust(ctx context.Context) {
 	if labels := inv.AdvertiseLabels(); !plan.ContainsAll(s.following.serviceLabels, labels) {
 		s.followServices(ctx, labels)
 	}
-	switch labels, needed := s.neighbourhood(inv); {
-	case needed && (!s.following.nodes || labels != s.following.nodeLabels):
-		s.followNodes(ctx, labels)
-	case !needed && s.following.nodes:
-		s.following.stopNodes()
-		s.mu.Lock()
-		s.caches.nodes, s.caches.nextNodes, s.following.nodes = nil, nil, false
-		s.forgetOrder()
-		s.mu.Unlock()
-	case needed && s.settles(time.Now()):
-		s.followNodes(ctx, labels)
-	}
+	s.adjustNodes(ctx, s.neighbourhood(inv))
 	if m, err := inv.MachineOf(self.Identity); err == nil {
 		s.followSecrets(ctx, secretsOf(inv, m))
 	}
@@ -327,7 +320,7 @@ func (s *Sources) missing() string {
 		}
 		return "the accepted inventory"
 	}
-	if labels, needed := s.neighbourhood(s.accepted.inventory); needed && !s.nodesAre(labels) {
+	if of := s.neighbourhood(s.accepted.inventory); of.needed() && !s.nodesAre(of.labels()) {
 		return "the nodes" // of another mode or rack; a plan with the old ones would cut the new ones off
 	}
 	for _, x := range []struct {
@@ -374,6 +367,7 @@ func (s *Sources) seeAccepted() {
 func (s *Sources) LastSeen() map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.seeDirectory()
 	out := map[string]time.Duration{
 		s.caches.self.name: time.Since(s.caches.self.lastSeen), s.caches.services.name: time.Since(s.caches.services.lastSeen),
 		s.caches.claims.name: time.Since(s.caches.claims.lastSeen), s.caches.endpoints.name: time.Since(s.caches.endpoints.lastSeen),
@@ -420,16 +414,6 @@ func secretsOf(inv *inventory.Inventory, m inventory.Machine) []string {
 		}
 	}
 	return inventory.SortedOnce(names)
-}
-
-// neighbourhood selects the Nodes that a plan needs: those of the racks that share a
-// subnet with ours, all of them in overlay. It reports false where none is needed.
-func neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (labels string, needed bool) {
-	racks, all := routing.Neighbourhood(inv, mode, rack)
-	if all || len(racks) == 0 {
-		return "", all
-	}
-	return inventory.LabelRack + " in (" + strings.Join(racks, ",") + ")", true
 }
 
 // reduceSecret keeps the values of a Secret: the agent follows only those that the

@@ -40,6 +40,14 @@ type apiServer struct {
 // followed are the sources of w1 at work, and the API server that they follow.
 func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*Sources, *apiServer) {
 	t.Helper()
+	s, client := sources(t, mode, nodes...)
+	s.Start(t.Context())
+	return s, client
+}
+
+// sources are those of w1 before they are at work.
+func sources(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*Sources, *apiServer) {
+	t.Helper()
 	client := &apiServer{Clientset: fake.NewClientset(nodes...)}
 	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if may := client.lists.Load(); may != nil {
@@ -60,7 +68,6 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*Sour
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	s.Start(t.Context())
 	return s, client
 }
 
@@ -268,6 +275,7 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 	waitFor := func(what string, ok func(silence map[string]time.Duration) bool) (silence map[string]time.Duration) {
 		t.Helper()
 		wait.True(t, 20*time.Second, 5*time.Millisecond, what, func() (bool, string) {
+			s.Adjust(t.Context())
 			s.Snapshot()
 			silence = s.LastSeen()
 			return ok(silence), fmt.Sprintf("silence %v", silence)

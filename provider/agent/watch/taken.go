@@ -6,8 +6,10 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"plinth.dev/plinth/provider/agent/plan"
-	"plinth.dev/plinth/provider/taken"
+	"plinth.dev/plinth/provider/directory"
 )
 
 // ofPools are the addresses of Nodes that pools contain, as of a version.
@@ -111,18 +113,14 @@ func (s *Sources) IsSynced(now time.Time) bool {
 
 // isSynced is IsSynced with the lock held.
 func (s *Sources) isSynced(now time.Time) bool {
+	return !s.isDoubted(now) && s.caches.inPools.synced && s.unread.inventory == nil
+}
+
+// isDoubted reports whether Nodes that are told of no more may be there all the same: this machine's is gone, or came back of late. The lock is held.
+func (s *Sources) isDoubted(now time.Time) bool {
 	_, there := s.caches.self.items[s.nodeName]
-	return there && s.caches.inPools.synced && s.unread.inventory == nil && (s.doubt.returned.IsZero() || now.Sub(s.doubt.returned) >= s.Timing.Grace)
+	return !there || !s.doubt.returned.IsZero() && now.Sub(s.doubt.returned) < s.Timing.Grace
 }
 
-// takenOfNode bounds the addresses of one Node that count, pod CIDRs first: its kubelet writes its addresses.
-const takenOfNode = 64
-
-// reduceTaken reduces a Node to its addresses and pod CIDRs, which no VIP is given from.
-func reduceTaken(obj any) (has []netip.Prefix) {
-	all := taken.By(obj)
-	for _, t := range all[:min(len(all), takenOfNode)] {
-		has = append(has, t.Prefix)
-	}
-	return has
-}
+// reduceTaken is [directory.TakenOf].
+func reduceTaken(obj any) []netip.Prefix { return directory.TakenOf(obj.(*corev1.Node)) }

@@ -168,7 +168,10 @@ func TestAnAgentThatBeginsWhileTheStoreIsLostForgetsNothing(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), agenttest.RackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wait.True(t, 20*time.Second, 5*time.Millisecond, "the Node is known", func() (bool, string) { return s.IsSynced(time.Now()), "" })
+	wait.True(t, 20*time.Second, 5*time.Millisecond, "the Node is known", func() (bool, string) {
+		s.Adjust(t.Context())
+		return s.IsSynced(time.Now()), ""
+	})
 	for _, after := range []time.Duration{time.Hour, time.Hour + graceAfterDoubt - time.Second} {
 		if in := takenIn(s, after); !all(in) {
 			t.Errorf("%v later there is left %v", after, in.Taken)
