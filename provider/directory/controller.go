@@ -191,8 +191,13 @@ func (p *pass) hold(cm *v1.ConfigMap) {
 // stored does not hold up the rest: agents watch the Nodes of that rack.
 func (p *pass) store(ctx context.Context, index Index) error {
 	var failed []error
+	var left []string // racks whose pages still have Nodes that moved
 	for _, rack := range slices.Sorted(maps.Keys(p.pages)) {
-		cm, fits := p.pages[rack].with(p.moved(rack)).configMap(rack)
+		moved := p.moved(rack)
+		if len(moved) > 0 {
+			left = append(left, rack)
+		}
+		cm, fits := p.pages[rack].with(moved).configMap(rack)
 		switch err := p.put(ctx, cm, fits); {
 		case apierrors.IsConflict(err):
 			return err // what is stored is not what this pass goes by
@@ -214,7 +219,7 @@ func (p *pass) store(ctx context.Context, index Index) error {
 		// Without it agents watch Nodes, which is better than an index that has grown old.
 		return errors.Join(append(failed, err, p.drop(ctx, IndexName))...)
 	}
-	for _, rack := range index.Racks {
+	for _, rack := range left {
 		if cm, fits := p.pages[rack].with(p.moved(rack)).configMap(rack); fits {
 			failed = append(failed, p.put(ctx, cm, fits))
 		}
@@ -258,14 +263,14 @@ func (p *pass) put(ctx context.Context, want *v1.ConfigMap, fits bool) error {
 	if !there {
 		stored, err = client.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // the informer does not show it yet, or somebody took away its label
-			there = true
-			stored, err = client.Get(ctx, want.Name, metav1.GetOptions{})
+			have, err = client.Get(ctx, want.Name, metav1.GetOptions{})
+			stored = have
 		}
 	}
-	if there && err == nil && !says(stored, want) {
-		stored, err = client.Update(ctx, over(stored, want), metav1.UpdateOptions{})
-		if apierrors.IsInvalid(err) { // somebody made it immutable
-			err = errors.Join(err, p.drop(ctx, want.Name))
+	if err == nil && !says(stored, want) {
+		stored, err = client.Update(ctx, over(have, want), metav1.UpdateOptions{})
+		if apierrors.IsInvalid(err) { // somebody made it immutable: the next pass makes it anew
+			err = errors.Join(err, p.remove(ctx, have))
 		}
 	}
 	if err != nil {
@@ -279,16 +284,21 @@ func (p *pass) put(ctx context.Context, want *v1.ConfigMap, fits bool) error {
 	return nil
 }
 
-// drop deletes a ConfigMap as it was read, if it was there.
+// drop deletes a ConfigMap if it was there.
 func (p *pass) drop(ctx context.Context, name string) error {
 	have, there := p.have[name]
 	if !there {
 		return nil
 	}
+	return p.remove(ctx, have)
+}
+
+// remove deletes a ConfigMap as it was read.
+func (p *pass) remove(ctx context.Context, have *v1.ConfigMap) error {
 	as := &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}
-	err := p.Client.CoreV1().ConfigMaps(p.Namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: as})
+	err := p.Client.CoreV1().ConfigMaps(p.Namespace).Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: as})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting configmap %s: %w", name, err)
+		return fmt.Errorf("deleting configmap %s: %w", have.Name, err)
 	}
 	return nil
 }

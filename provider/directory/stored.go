@@ -170,13 +170,18 @@ func hasAll(have, want map[string]string) bool {
 func over(have, want *v1.ConfigMap) *v1.ConfigMap {
 	next := have.DeepCopy()
 	next.Data, next.BinaryData = want.Data, nil
-	for to, from := range map[*map[string]string]map[string]string{&next.Labels: want.Labels, &next.Annotations: want.Annotations} {
-		if *to == nil {
-			*to = map[string]string{}
-		}
-		maps.Copy(*to, from)
-	}
+	next.Labels, next.Annotations = maps.Clone(want.Labels), maps.Clone(want.Annotations)
+	addMissing(next.Labels, have.Labels)
+	addMissing(next.Annotations, have.Annotations)
 	return next
+}
+
+func addMissing(to, from map[string]string) {
+	for key, value := range from {
+		if _, there := to[key]; !there {
+			to[key] = value
+		}
+	}
 }
 
 // PageIn reads the page in a ConfigMap. Its error means that somebody else wrote that, or a newer version did: [inventory.NewerFormatError].

@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/agent/plan"
+	"plinth.dev/plinth/provider/directory"
 	"plinth.dev/plinth/routing"
 )
 
@@ -166,6 +167,5 @@ func (s *Sources) nodesAre(labels string) bool {
 	return s.caches.nodes != nil && s.caches.nextNodes == nil && s.following.nodeLabels == labels
 }
 
-// reduceOther is [plan.NodeOf] for the Nodes of other machines: their conditions and
-// labels are none of our business.
-func reduceOther(obj any) *routing.Node { return new(plan.NodeOf(obj).Node) }
+// reduceOther is [directory.NodeOf].
+func reduceOther(obj any) *routing.Node { return new(directory.NodeOf(obj.(*corev1.Node))) }
