@@ -52,6 +52,18 @@ var parts = []part{
 		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
 	},
 	{
+		name: "late-rules",
+		page: figures,
+		runs: [][]string{
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-samples=5", "-min-sync=5s", "-beside=1000"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-local"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-local", "-proxy-modes=iptables", "-kubernetes=1.35"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-samples=5", "-local", "-proxy-modes=iptables", "-kubernetes=1.35", "-min-sync=5s"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=1", "-samples=2", "-proxy-modes=nftables", "-min-sync=90s"},
+		},
+		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
+	},
+	{
 		name: "starts",
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
@@ -152,6 +164,12 @@ var parts = []part{
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkRate$", "-benchtime", "1x", "-timeout", "90m", "./bench/vips", "-args", "-rounds=3", "-most=3000"}},
 		code: slices.Concat(controllerCode, vipsCode),
+	},
+	{
+		name: "fleet",
+		page: figures,
+		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkFleet$", "-benchtime", "1x", "-timeout", "3h", "./bench/fleet", "-args", "-watchers=50", "-rounds=3"}},
+		code: slices.Concat(agentCode, controllerCode, []string{"cmd/node-agent", "test/apiserver", "test/bench/fleet", "test/bench/results", "test/controlplane", "test/procfs"}),
 	},
 }
 

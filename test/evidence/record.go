@@ -170,6 +170,16 @@ func (r record) Has(benchmark, unit string) bool { return len(r.figures[benchmar
 // Median is the median of a benchmark's figures in a unit, as text.
 func (r record) Median(benchmark, unit string) (string, error) { return r.scaled(benchmark, unit, 1) }
 
+// OrBelow is the median of a benchmark's figures in a unit, or "below" their bound, where they were too small to be told: the benchmark
+// reports that in the same unit after "below-".
+func (r record) OrBelow(benchmark, unit string) (string, error) {
+	if r.Has(benchmark, unit) {
+		return r.Median(benchmark, unit)
+	}
+	bound, err := r.Median(benchmark, "below-"+unit)
+	return "below " + bound, err
+}
+
 // Micros is the median time of one operation of a benchmark in microseconds.
 func (r record) Micros(benchmark string) (string, error) { return r.scaled(benchmark, "ns/op", 1e-3) }
 
