@@ -129,7 +129,12 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 
 // trim sets the transforms by which informers keep only the fields that are read.
 func trim(f informers.SharedInformerFactory) error {
-	return errors.Join(f.Core().V1().Services().Informer().SetTransform(vip.TrimService), f.Core().V1().Namespaces().Informer().SetTransform(vip.TrimNamespace))
+	core := f.Core().V1()
+	return errors.Join(
+		core.Nodes().Informer().SetTransform(node.Trim),
+		core.Services().Informer().SetTransform(vip.TrimService),
+		core.Namespaces().Informer().SetTransform(vip.TrimNamespace),
+	)
 }
 
 // guard returns when no other installation may act, or when this process leads no more: what is

@@ -22,8 +22,8 @@ func TestTheControllerHoldsEditsAgainstWhatPlinthDoes(t *testing.T) {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 	node, ready := "w1", true
 	client := fake.NewClientset(
-		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: v1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24"}},
-			Status: v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.1.0.11"}}}},
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}}, Spec: v1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24"}},
+			Status: v1.NodeStatus{Images: []v1.ContainerImage{{SizeBytes: 1}}, Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.1.0.11"}}}},
 		&v1.Service{ObjectMeta: named("kubernetes"), Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.96.0.1", ClusterIPs: []string{"10.96.0.1", "fd00:96::1"}, ExternalIPs: []string{"192.0.2.7"}}},
 		&v1.Service{ObjectMeta: named("web"), Spec: v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.2", ClusterIPs: []string{"10.96.0.2"}}},
 		&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4,
@@ -42,6 +42,9 @@ func TestTheControllerHoldsEditsAgainstWhatPlinthDoes(t *testing.T) {
 	got, err := r.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kept, err := factory.Core().V1().Nodes().Lister().Get(node); err != nil || len(kept.Status.Images)+len(kept.ManagedFields) > 0 {
+		t.Errorf("of the Node is kept %+v (%v), and nobody reads its images and the fields of others", kept, err)
 	}
 	want, err := cluster.List(t.Context(), client)
 	if err != nil {

@@ -62,12 +62,16 @@ type initNodes struct {
 	initialize initializer
 }
 
-// Update initialises a Node, with all that the inventory wants of it if it knows it.
+// Update initialises a Node, with all that the inventory wants of it if it knows it. The stock controller takes it from the cache, which
+// keeps a part of the managed fields: sent as they are there, the others' would be lost. Without any the API server keeps its own
+// (apimachinery's pkg/util/managedfields/internal, Update).
 func (n initNodes) Update(ctx context.Context, node *v1.Node, options metav1.UpdateOptions) (*v1.Node, error) {
 	if applied, ok, err := n.initialize(ctx, n.NodeInterface, node); ok {
 		return applied, err
 	}
-	return n.NodeInterface.Update(ctx, node, options)
+	whole := *node
+	whole.ManagedFields = nil
+	return n.NodeInterface.Update(ctx, &whole, options)
 }
 
 // Patch sends a patch that changes something.

@@ -81,6 +81,7 @@ func (c *cluster) register(n node) *v1.Node {
 		Addresses:   []v1.NodeAddress{{Type: v1.NodeHostName, Address: n.name}},
 		Allocatable: v1.ResourceList{v1.ResourcePods: resource.MustParse("110"), v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi")},
 		Conditions:  []v1.NodeCondition{apiserver.Ready(!n.notReady)},
+		Images:      []v1.ContainerImage{{Names: []string{"registry.example.com/web:v1"}, SizeBytes: 1 << 20}},
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {

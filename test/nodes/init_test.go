@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
 )
@@ -68,6 +69,34 @@ func TestNodeIsInitialisedFromTheInventory(t *testing.T) {
 	c.AwaitStatus("ready", "true")
 	c.AwaitStatus("generation", "1")
 	c.AwaitStatus("machinesWithoutNode", "w2")
+}
+
+// The controller keeps a part of each Node, and the stock node controller may write the whole of what is kept.
+func TestAnUpdateOfANodeLosesNothingThatTheControllerDoesNotKeep(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	c.register(node{name: "w1"})
+	before := c.get("w1")
+	kept := before.DeepCopy()
+	kept.Status.Images, kept.ManagedFields = nil, nil
+	kept.Spec.Taints = nil
+	if _, err := c.Client.CoreV1().Nodes().Update(t.Context(), kept, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	after := c.get("w1")
+	owns := func(n *v1.Node) (entries []string) {
+		for _, e := range n.ManagedFields {
+			if e.Manager == "kubelet" {
+				entries = append(entries, string(e.Operation)+" "+e.Subresource)
+			}
+		}
+		return entries
+	}
+	if len(after.Spec.Taints) == len(before.Spec.Taints) {
+		t.Error("the update changed nothing")
+	}
+	if want := owns(before); len(after.Status.Images) != 1 || len(want) != 2 || !slices.Equal(owns(after), want) {
+		t.Errorf("the Node has the images %v, and its kubelet owns by %q, want %q", after.Status.Images, owns(after), want)
+	}
 }
 
 func TestInitialisationIsTwoWrites(t *testing.T) {
