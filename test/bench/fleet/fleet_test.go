@@ -18,7 +18,7 @@ const agent = "agent"
 //     were answered, which open watches were not ("requests/start"), connections ("dials/start"), and how long it takes
 //     until all have been told all ("s/start"); the server's memory at most ("MB-server-peak") and after the rest
 //     ("MB-server");
-//   - when all watches end and go on, as each does every five to ten minutes: "ms/renew";
+//   - when all watches end and go on once, as each does every five to ten minutes: "ms/renew";
 //   - at rest, with the reports of all kubelets, and for agents with those of all agents: what the watches cost
 //     ("us/s-rest"), what an agent's own reports cost besides ("us/s-reports"), and "requests/min-rest", "events/min-rest";
 //   - in a rollout of 1,000 pods: "ms/rollout", "events/rollout", "MB/rollout";
@@ -114,7 +114,7 @@ func phasesOf(name string) []phase {
 	edit := func(t turn) cost { return t.edit }
 	return []phase{
 		{"ms/start", "cpu-s-start", 1e3, 1, start, start, true},
-		{"ms/renew", "cores-renew", 1e3, watchesLast.Seconds(), renew, renew, true},
+		{"ms/renew", "cores-renew", 1e3 / renewals, renewals * watchesLast.Seconds(), renew, renew, true},
 		{"us/s-rest", "cores-rest", 1e6 / resting.Seconds(), resting.Seconds(), rest, without, false},
 		{"ms/rollout", "cores-rollout", 1e3, rolloutTime().Seconds(), rollout, rollout, false},
 		{"ms/edit", "cpu-s-edit", 1e3, 1, edit, edit, false},
@@ -182,6 +182,6 @@ func (t turn) addCounts(r *results.Result, name string, without turn) {
 	r.Add("events/min-rest", max(0, one*rest.events/minutes))
 	r.Add("events/rollout", one*rollout.events)
 	r.Add("MB/rollout", one*rollout.bytes/mebi)
-	r.Add("requests/edit", one*edit.requests)
+	r.Add("requests/edit", max(0, one*edit.requests))
 	r.Most("refused", t.start.refused+t.renew.refused+t.rest.refused+t.rollout.refused+t.edit.refused)
 }

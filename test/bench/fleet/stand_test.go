@@ -55,7 +55,7 @@ func newStand(b *testing.B) *stand {
 	if *pods > *services || rackSize() > 64 || *watched >= *nodes {
 		b.Fatal("there are to be no more pods than Services, no more than 64 machines in a rack, and more Nodes than watchers")
 	}
-	if measured := renewWindow + *resting + rolloutTime() + quietAfter + editWindow; measured > watchesLeast-time.Minute {
+	if measured := renewals*renewWindow + *resting + rolloutTime() + quietAfter + editWindow; measured > watchesLeast-time.Minute {
 		b.Fatalf("a turn looks at watches for %s: with less of -rest or -pods none of them ends meanwhile, which the earliest do after %s", measured, watchesLeast)
 	}
 	s := &stand{b: b, Controller: apiserver.NewController(b, apiserver.Options{Unaudited: true, Fresh: true, Flags: ownLimits})}
