@@ -75,8 +75,9 @@ func (k *kubelet) runProxy(ctx context.Context) error {
 		"--conntrack-max-per-core=0", "--conntrack-min=0",
 		"--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
 	}
-	if k.Proxy.MinSync > 0 {
-		flags = append(flags, "--iptables-min-sync-period="+k.Proxy.MinSync.String()) // which is that of mode nftables, too
+	if k.Proxy.MinSync > 0 { // these are of mode nftables, too
+		most := max(k.Proxy.MinSync, 30*time.Second) // its default, and it refuses less than the least
+		flags = append(flags, "--iptables-min-sync-period="+k.Proxy.MinSync.String(), "--iptables-sync-period="+most.String())
 	}
 	cmd := exec.Command(k.Proxy.Program, flags...)
 	cmd.Stdout, cmd.Stderr = log, log
