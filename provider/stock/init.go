@@ -69,9 +69,9 @@ func (n initNodes) Update(ctx context.Context, node *v1.Node, options metav1.Upd
 	if applied, ok, err := n.initialize(ctx, n.NodeInterface, node); ok {
 		return applied, err
 	}
-	whole := *node
-	whole.ManagedFields = nil
-	return n.NodeInterface.Update(ctx, &whole, options)
+	sent := *node
+	sent.ManagedFields = nil
+	return n.NodeInterface.Update(ctx, &sent, options)
 }
 
 // Patch sends a patch that changes something.
