@@ -15,7 +15,7 @@ import (
 // GoBGP 4.8.0 sends a new session its initial update, reports the session, and only then stores that it is established
 // (fsmHandler.loop). It drops what is announced or withdrawn between without an error (needToAdvertise), and the router
 // keeps, or lacks, that route for as long as the session lives. So nothing is changed between, and a session is
-// reported once its state is stored.
+// reported once its state is stored. A report of an earlier state may come late, and ends nothing.
 type initialUpdate struct {
 	mu      sync.Mutex
 	running bool
@@ -43,7 +43,7 @@ func (u *initialUpdate) exclude(change func() error) (made bool, err error) {
 	return true, change()
 }
 
-// awaitStored waits until GoBGP has stored the state that it reported.
+// awaitStored waits until GoBGP has stored that the session is established, which it reported, and allows changes again.
 func (in *instance) awaitStored(ctx context.Context) {
 	for in.isOpenConfirm(ctx) {
 		if !wake.After(ctx, time.Millisecond) {

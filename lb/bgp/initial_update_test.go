@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/wait"
@@ -33,6 +36,39 @@ func TestNothingIsChangedWhileASessionGetsItsFirstRoutes(t *testing.T) {
 	})
 	if got := announcedBy(t, session); !slices.Equal(got, []string{"203.0.113.11/32"}) {
 		t.Errorf("GoBGP has %v once they are given", got)
+	}
+}
+
+// GoBGP reports in a goroutine of its own, which may have come only to an earlier state.
+func TestALateReportDoesNotEndTheInitialUpdate(t *testing.T) {
+	reports := make(chan event, 8)
+	await := func(state gobgp.FSMState) {
+		t.Helper()
+		for {
+			select {
+			case got := <-reports:
+				if got.state == state {
+					return
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatalf("GoBGP did not report %v", state)
+			}
+		}
+	}
+	terms := unanswered("127.0.0.77").terms(netip.MustParseAddr("10.0.0.1"))
+	server, err := start(t.Context(), terms, nil, false, 0, &gobgpLog{log: logger(t)}, func(ev event) { reports <- ev })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.close(context.Background(), withoutNotification) })
+	await(gobgp.BGP_FSM_ACTIVE)
+	server.initial.begin()
+	if err := server.shutDown(t.Context(), "a state that is none of an established session"); err != nil {
+		t.Fatal(err)
+	}
+	await(gobgp.BGP_FSM_IDLE)
+	if made, _ := server.initial.exclude(func() error { return nil }); made {
+		t.Error("a change was made while the initial update runs")
 	}
 }
 

@@ -126,7 +126,7 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 				return
 			}
 			st := e.Peer.State
-			if st.SessionState != gobgp.BGP_FSM_OPENCONFIRM {
+			if st.SessionState == gobgp.BGP_FSM_ESTABLISHED {
 				in.awaitStored(ctx)
 			}
 			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: agreementOf(st.RemoteCap)})
