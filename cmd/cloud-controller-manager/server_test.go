@@ -42,6 +42,7 @@ func (w *written) String() string {
 
 func captureLog(t *testing.T) *written {
 	w := &written{}
+	klog.ClearLogger() // which a test before this one set
 	klog.LogToStderr(false)
 	klog.SetOutput(w)
 	t.Cleanup(func() { klog.LogToStderr(true) })
