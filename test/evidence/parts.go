@@ -52,6 +52,18 @@ var parts = []part{
 		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
 	},
 	{
+		name: "late-rules",
+		page: figures,
+		runs: [][]string{
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-samples=5", "-min-sync=5s", "-beside=1000"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-local"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-local", "-proxy-modes=iptables", "-kubernetes=1.35"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-samples=5", "-local", "-proxy-modes=iptables", "-kubernetes=1.35", "-min-sync=5s"},
+			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=1", "-samples=2", "-proxy-modes=nftables", "-min-sync=90s"},
+		},
+		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
+	},
+	{
 		name: "starts",
 		page: figures,
 		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},

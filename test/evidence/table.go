@@ -24,8 +24,9 @@ func proxyModes() []string { return []string{"nftables", "iptables"} }
 // each lists what a row has a column for.
 func each(columns ...string) []string { return columns }
 
-// words has a figure's name as words: "real machines, FRR, DaemonSet, `Local`".
-var words = strings.NewReplacer("lab/", "lab, ", "real/", "real machines, ", "/both", ", FRR and BIRD", "/frr", ", FRR", "/bird", ", BIRD",
+// words has a figure's name as words: "iptables, `Local`, Kubernetes 1.35".
+var words = strings.NewReplacer("/minSync=", ", `minSyncPeriod: ", "s/beside=1000", "s`, 1,000 Services besides", "1m30s", "90s`", "5s/policy=Local", "5s`, `Local`", "/policy=Local", ", `Local`", "/kubernetes=", ", Kubernetes ",
+	"lab/", "lab, ", "real/", "real machines, ", "/both", ", FRR and BIRD", "/frr", ", FRR", "/bird", ", BIRD",
 	"deployment-", "Deployment, ", "daemonset-", "DaemonSet, ", "local", "`Local`", "cluster", "`Cluster`")
 
 // end closes the place of a table.
