@@ -30,6 +30,14 @@ var controllerCode = []string{"cmd/cloud-controller-manager", "durable", "go.mod
 // vipsCode is what measures Services from their creation to a router, beside MetalLB.
 var vipsCode = []string{"test/apiserver", "test/bench/fib", "test/bench/metallb", "test/bench/results", "test/bench/vips", "test/controlplane"}
 
+// gateCode is what measures the wait for kube-proxy's rules.
+var gateCode = slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"})
+
+// gate is a run of a benchmark of test/bench/gate with its flags.
+func gate(benchmark string, flags ...string) []string {
+	return slices.Concat([]string{"-C", "test", "-bench", "^Benchmark" + benchmark + "$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args"}, flags)
+}
+
 // older is the commit from which upgrades are measured; there is no tag yet.
 const older = "2051dffb"
 
@@ -48,26 +56,26 @@ var parts = []part{
 	{
 		name: "new-vips",
 		page: figures,
-		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
-		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
+		runs: [][]string{gate("NewVIP")},
+		code: gateCode,
 	},
 	{
 		name: "late-rules",
 		page: figures,
 		runs: [][]string{
-			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-samples=5", "-min-sync=5s", "-beside=1000"},
-			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-local"},
-			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-local", "-proxy-modes=iptables", "-kubernetes=1.35"},
-			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=3", "-samples=5", "-local", "-proxy-modes=iptables", "-kubernetes=1.35", "-min-sync=5s"},
-			{"-C", "test", "-bench", "^BenchmarkNewVIP$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate", "-args", "-rounds=1", "-samples=2", "-proxy-modes=nftables", "-min-sync=90s"},
+			gate("NewVIP", "-rounds=3", "-samples=5", "-min-sync=5s", "-beside=1000"),
+			gate("NewVIP", "-rounds=3", "-local"),
+			gate("NewVIP", "-rounds=3", "-local", "-proxy-modes=iptables", "-kubernetes=1.35"),
+			gate("NewVIP", "-rounds=3", "-samples=5", "-local", "-proxy-modes=iptables", "-kubernetes=1.35", "-min-sync=5s"),
+			gate("NewVIP", "-rounds=1", "-samples=2", "-proxy-modes=nftables", "-min-sync=90s"),
 		},
-		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
+		code: gateCode,
 	},
 	{
 		name: "starts",
 		page: figures,
-		runs: [][]string{{"-C", "test", "-bench", "^BenchmarkStart$", "-benchtime", "1x", "-timeout", "90m", "./bench/gate"}},
-		code: slices.Concat(labCode, []string{"test/bench/fib", "test/bench/gate"}),
+		runs: [][]string{gate("Start")},
+		code: gateCode,
 	},
 	{
 		name: "mesh",
